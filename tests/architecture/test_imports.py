@@ -1,0 +1,67 @@
+"""Imports go one way, and the core needs nothing but the standard library and two small packages."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from tests.architecture.source_files import Source, imports, parts, sources
+
+# Each part and the parts that it may import. A row may name only rows above it, so there are no circles.
+MAY_IMPORT = {
+    "errors": "",
+    "clock": "",
+    "ids": "errors",
+    "retry": "errors",
+    "ratelimit": "errors",
+    "models": "errors retry",
+    "payload": "errors",
+    "typed": "errors payload",
+    "storage": "errors models ratelimit",  # knows no clock, no handler, no queue
+    "executor": "errors models payload typed",  # never sees the store
+    "lanes": "errors clock models executor",
+    "scheduler": "errors clock ids models retry ratelimit",  # rules without I/O
+    "worker": "errors clock ids models executor lanes scheduler storage",
+    "handle": "errors clock models payload storage",
+    "context": "errors clock models retry payload typed scheduler handle",
+    "queue": "errors clock ids models retry payload typed storage executor lanes scheduler worker handle context",
+    "__init__": "errors models retry executor handle context queue",
+    "testing": "errors clock ids models storage scheduler worker handle context queue __init__",
+    "web": "errors models payload handle context queue __init__",
+    "cli": "errors models payload handle context queue __init__ web",
+    "__main__": "cli",
+}
+
+CORE_MAY_IMPORT = {*sys.stdlib_module_names, "tq", "uuid6", "typing_extensions"}
+NOT_CORE = ("web/", "cli/", "testing.py", "storage/postgres.py")
+each_source = pytest.mark.parametrize("source", sources(), ids=lambda source: source.name)
+
+
+def test_the_table_has_no_circles():
+    above: set[str] = set()
+    for part, allowed in MAY_IMPORT.items():
+        assert set(allowed.split()) <= above, f"the row of {part!r} names a row that is not above it"
+        above.add(part)
+
+
+def test_every_part_stands_in_the_table():
+    assert parts() <= set(MAY_IMPORT), "give the new part a row: which parts may it import?"
+
+
+@each_source
+def test_imports_go_one_way(source: Source):
+    allowed = {source.part, *MAY_IMPORT[source.part].split()}
+    assert imported_parts(source) <= allowed
+
+
+@each_source
+def test_the_core_imports_only_the_standard_library_and_two_packages(source: Source):
+    if source.name.startswith(NOT_CORE):
+        pytest.skip("comes with an extra, not with the core")
+    assert {module.split(".")[0] for module in imports(source)} <= CORE_MAY_IMPORT
+
+
+def imported_parts(source: Source) -> set[str]:
+    ours = [module.split(".") for module in imports(source) if module.split(".")[0] == "tq"]
+    return {path[1] if len(path) > 1 and path[1] in parts() else "__init__" for path in ours}

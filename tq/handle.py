@@ -1,0 +1,87 @@
+"""A handle on one submitted task: look at it, wait for it, get its result."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+from tq.clock import Clock
+from tq.errors import ResultTimeout, TaskCancelled, TaskFailed, TaskNotFound
+from tq.models import Status, Task
+from tq.storage.store import Store
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.05
+
+
+class TaskHandle:
+    """What `submit` gives back. It stays valid in any process that uses the same database.
+
+    >>> tq("double").set_worker(lambda number: 2 * number).submit(21).result(timeout=5)  # doctest: +SKIP
+    42
+    """
+
+    def __init__(self, task_id: str, store: Store, clock: Clock) -> None:
+        self.id = task_id
+        self._store = store
+        self._clock = clock
+
+    def __repr__(self) -> str:
+        return f"TaskHandle({self.id!r})"
+
+    def task(self) -> Task:
+        """The task as it stands now."""
+        task = self._store.get(self.id)
+        if task is None:
+            raise TaskNotFound(f"there is no task {self.id}: it was deleted, or lives in another database")
+        return task
+
+    def status(self) -> Status:
+        return self.task().status
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until the task has ended, well or not; False if it had not when the time was over."""
+        for pause in self._pauses(timeout):
+            if self._ended():
+                return True
+            self._clock.sleep(pause)
+        return self._ended()
+
+    async def await_end(self, timeout: float | None = None) -> bool:
+        """`wait` for coroutines."""
+        for pause in self._pauses(timeout):
+            if self._ended():
+                return True
+            await asyncio.sleep(pause)
+        return self._ended()
+
+    def result(self, timeout: float | None = None) -> Any:
+        """What the handler returned. Raises `TaskFailed`, `TaskCancelled` or, if it takes too long, `ResultTimeout`."""
+        return self._outcome(self.wait(timeout), timeout)
+
+    async def aresult(self, timeout: float | None = None) -> Any:
+        """`result` for coroutines."""
+        return self._outcome(await self.await_end(timeout), timeout)
+
+    def _ended(self) -> bool:
+        status = self._store.status(self.id)
+        if status is None:
+            raise TaskNotFound(f"there is no task {self.id}: it was deleted, or lives in another database")
+        return status[1]
+
+    def _outcome(self, ended: bool, timeout: float | None) -> Any:
+        if not ended:
+            raise ResultTimeout(f"task {self.id} had not ended after {timeout:g} s; it goes on, ask again later")
+        task = self.task()
+        if task.status == "failed":
+            raise TaskFailed(self.id, task.error or "no reason was recorded")
+        if task.status == "cancelled":
+            raise TaskCancelled(self.id)
+        return task.output
+
+    def _pauses(self, timeout: float | None) -> Iterator[float]:
+        give_up_at = None if timeout is None else self._clock.monotonic() + timeout
+        pause = _FIRST_PAUSE
+        while give_up_at is None or self._clock.monotonic() < give_up_at:
+            yield pause if give_up_at is None else min(pause, max(0.0, give_up_at - self._clock.monotonic()))
+            pause = min(pause * 1.5, _LONGEST_PAUSE)

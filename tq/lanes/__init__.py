@@ -1,0 +1,1 @@
+"""Where handlers run: threads for functions, one event loop for coroutines."""

@@ -1,0 +1,142 @@
+"""Handlers that are coroutines run on one event loop, in a thread of its own; each type within its worker count."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter, deque
+from collections.abc import Callable
+
+from tq.clock import Clock
+from tq.executor import Executor
+from tq.lanes.job import Basket, Job, Strike
+
+_ANSWER_SECONDS = 0.25
+
+
+class LoopLane:
+    """All asynchronous types of a worker."""
+
+    def __init__(
+        self,
+        executor: Executor,
+        basket: Basket,
+        clock: Clock,
+        started: Callable[[str], None],
+        stopping: Callable[[], bool],
+    ) -> None:
+        self._executor = executor
+        self._basket = basket
+        self._clock = clock
+        self._started = started
+        self._stopping = stopping
+        self._abandoned: set[str] = set()
+        self._round = _Round(self._attempt)
+
+    def start(self, jobs: list[Job]) -> None:
+        self._round.accept(jobs)
+
+    async def _attempt(self, job: Job) -> None:
+        self._started(job.task.id)
+        job.begun_at = begun_at = self._clock.monotonic()
+        outcome = await self._executor.run_async(job.kind, job.task, lambda: self._stopping() or job.struck)
+        job.seconds = self._clock.monotonic() - begun_at
+        job.end()
+        if job.abandoned:
+            self._abandoned.discard(job.task.id)
+        else:
+            self._basket.put(job, job.verdict(outcome), last=not self._round.pending)
+
+    def strike(self, job: Job, by: Strike, why: str, now: float) -> None:
+        job.strike(why, now, lambda: self._round.cancel(job))
+
+    def abandon(self, job: Job) -> None:
+        job.abandoned = True
+        self._abandoned.add(job.task.id)
+        if self._round.answers():
+            self._round.forget(job)
+        else:  # a handler blocks the loop: leave it alone with it, the others go on in a new one
+            stuck, self._round = self._round, _Round(self._attempt)
+            self._round.accept(stuck.retire())
+
+    def withdraw(self, concerns: Callable[[str], bool]) -> list[Job]:
+        return self._round.withdraw(concerns)
+
+    def overdue(self) -> int:
+        return len(self._abandoned)
+
+    def close(self) -> None:
+        self._round.retire()
+
+
+class _Round:
+    """One event loop in one thread. Jobs wait in `pending` until their type has a free place."""
+
+    def __init__(self, attempt: Callable[[Job], object]) -> None:
+        self._attempt = attempt
+        self._loop = asyncio.new_event_loop()
+        self._lock = threading.Lock()
+        self.pending: deque[Job] = deque()
+        self._running: Counter[str] = Counter()
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._retired = False
+        threading.Thread(target=self._run, name="tq-loop", daemon=True).start()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+        self._loop.close()
+
+    def accept(self, jobs: list[Job]) -> None:
+        with self._lock:
+            self.pending.extend(jobs)
+        self._loop.call_soon_threadsafe(self._admit)
+
+    def _admit(self) -> None:
+        with self._lock:
+            waiting, self.pending = self.pending, deque()
+            for job in waiting:
+                if self._running[job.task.type] < job.kind.worker_count:
+                    self._running[job.task.type] += 1
+                    self._tasks[job.task.id] = self._loop.create_task(self._occupy(job))
+                else:
+                    self.pending.append(job)
+
+    async def _occupy(self, job: Job) -> None:
+        try:
+            await self._attempt(job)  # type: ignore[misc]
+        finally:
+            self.forget(job)
+            if self._retired and not self._tasks:
+                self._loop.stop()
+
+    def forget(self, job: Job) -> None:
+        """Free the place of a job, once. Called on the loop, or while the loop answers."""
+        with self._lock:
+            if self._tasks.pop(job.task.id, None) is not None:
+                self._running[job.task.type] -= 1
+        if self.pending:
+            self._loop.call_soon_threadsafe(self._admit)
+
+    def cancel(self, job: Job) -> None:
+        task = self._tasks.get(job.task.id)
+        if task is not None:
+            self._loop.call_soon_threadsafe(task.cancel)
+
+    def answers(self) -> bool:
+        answered = threading.Event()
+        self._loop.call_soon_threadsafe(answered.set)
+        return answered.wait(_ANSWER_SECONDS)
+
+    def withdraw(self, concerns: Callable[[str], bool]) -> list[Job]:
+        with self._lock:
+            jobs = [job for job in self.pending if concerns(job.task.type)]
+            self.pending = deque(job for job in self.pending if not concerns(job.task.type))
+        return jobs
+
+    def retire(self) -> list[Job]:
+        """Stop when the last running handler has ended; hand back what had not started."""
+        self._retired = True
+        if not self._tasks:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+        return self.withdraw(lambda type_: True)

@@ -1,0 +1,295 @@
+"""TaskQueue: the public face, and the place where the parts are put together."""
+
+from __future__ import annotations
+
+import atexit
+import dataclasses
+import logging
+import os
+import signal
+import sqlite3
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar, overload
+
+from typing_extensions import Self
+
+from tq import typed
+from tq.clock import Clock, SystemClock
+from tq.context import TaskTypeContext
+from tq.errors import InvalidOption, TaskNotFound
+from tq.executor import Executor
+from tq.handle import TaskHandle
+from tq.ids import IdFactory
+from tq.lanes.lanes import HandlerLanes
+from tq.models import QueueStats, Task, TaskSpec, TaskType
+from tq.scheduler import AddOptions, Scheduler, positive_seconds, whole_number
+from tq.storage.store import EVERY_TYPE, Store
+from tq.worker import Worker
+
+P = TypeVar("P")
+H = TypeVar("H", bound=Callable[..., Any])
+log = logging.getLogger("tq")
+
+DEFAULT_DATABASE = "tq.db"
+_EXIT_SECONDS = 5.0
+_INTERRUPT_SECONDS = 3.0
+
+
+class TaskQueue:
+    """A queue in a database. `tq` is one; make others to use several databases in one program.
+
+    >>> other = TaskQueue()
+    >>> other.init("other.db")  # doctest: +SKIP
+    """
+
+    def __init__(self, *, clock: Clock | None = None, ids: IdFactory | None = None) -> None:
+        self._clock: Clock = clock or SystemClock()
+        self._ids = ids or IdFactory()
+        self._types: dict[str, TaskType] = {}
+        self._scheduler = Scheduler(self._clock, self._ids, self._type)
+        self._lock = threading.RLock()
+        self._store: Store | None = None
+        self._database: str | None = None
+        self._options: dict[str, Any] = {}
+        self._worker: Worker | None = None
+        self._worker_pid = 0
+
+    # --- opening -------------------------------------------------------------------------------------------------
+
+    def init(
+        self,
+        database: str | os.PathLike[str] | sqlite3.Connection | None = None,
+        *,
+        poll_interval: float = 1.0,
+        batch_size: int = 100,
+        durability: str = "full",
+    ) -> Self:
+        """Open the database: a path, `sqlite:///…`, or an open sqlite3 connection, whose file is used.
+
+        Without a database it is `$TQ_DATABASE_URL`, or else `./tq.db`. `durability="normal"` is faster, and may lose
+        the last moments before a power cut.
+        """
+        options = {
+            "poll_interval": positive_seconds("poll_interval", poll_interval),
+            "batch_size": whole_number("batch_size", batch_size),
+        }
+        if durability not in ("full", "normal"):
+            raise InvalidOption(f'durability={durability!r}: give "full" or "normal"')
+        path = _path_of(database)
+        with self._lock:
+            if self._store is not None:
+                raise InvalidOption(f"this queue is open on {self._database}; call stop() first, or make another TaskQueue()")
+            self._store = _open(path, durability)
+            self._database = str(path)
+            self._options = options
+        self._start_worker()
+        return self
+
+    def _opened(self) -> Store:
+        store = self._store
+        if store is None:
+            with self._lock:
+                if self._store is None:
+                    self.init()
+                store = self._store
+                assert store is not None
+        return store
+
+    # --- types ---------------------------------------------------------------------------------------------------
+
+    @overload
+    def __call__(self, type: str) -> TaskTypeContext[Any]: ...  # noqa: A002
+
+    @overload
+    def __call__(self, type: str, payload: type[P]) -> TaskTypeContext[P]: ...  # noqa: A002
+
+    def __call__(self, type: str, payload: Any = None) -> TaskTypeContext[Any]:  # noqa: A002
+        """The context of a task type; with a payload class its inputs are checked, by mypy and at run time."""
+        if not isinstance(type, str) or not 0 < len(type) <= 255 or not type.isprintable():
+            raise InvalidOption(f"tq({type!r}): a task type is a text of 1 to 255 printable characters")
+        if payload is not None:
+            typed.check_payload_type(payload)
+        return TaskTypeContext(self, type, payload)
+
+    def worker(self, type: str, payload: Any = None, **options: Any) -> Callable[[H], H]:  # noqa: A002
+        """The decorator form of `set_worker` and its companions.
+
+        >>> queue = TaskQueue()
+        >>> @queue.worker("email", worker_count=3, rate_limit=5)
+        ... def send(message): ...
+        """
+        context: TaskTypeContext[Any] = self(type, payload) if payload is not None else self(type)
+        setters = {name: getattr(context, f"set_{name}", None) for name in options}
+        for name, setter in setters.items():
+            if setter is None or name == "worker":
+                raise InvalidOption(f"worker() has no option {name!r}; it knows {', '.join(_WORKER_OPTIONS)}")
+
+        def register(handler: H) -> H:
+            for name, value in options.items():
+                _apply(setters[name], value)
+            context.set_worker(handler)
+            return handler
+
+        return register
+
+    def configure(self, name: str, **changes: Any) -> TaskType:
+        """Put a changed copy of a type in its place; a type with a handler makes this process a worker."""
+        with self._lock:
+            kind = dataclasses.replace(self._type(name), changed_at=self._clock.monotonic(), **changes)
+            self._types = {**self._types, name: kind}
+        if self._store is not None:
+            self._start_worker()
+        return kind
+
+    def _type(self, name: str) -> TaskType:
+        return self._types.get(name) or TaskType(name)
+
+    # --- tasks ---------------------------------------------------------------------------------------------------
+
+    def spec(self, name: str, input_: str, options: AddOptions) -> TaskSpec:
+        return self._scheduler.spec(name, input_, options)
+
+    def accept(self, specs: list[TaskSpec]) -> list[str]:
+        return self._opened().add(specs)
+
+    def handle(self, task_id: str) -> TaskHandle:
+        """A handle on any task of this database, by its id."""
+        return TaskHandle(task_id, self._opened(), self._clock)
+
+    def get(self, task_id: str) -> Task:
+        """A task as it stands now."""
+        task = self._opened().get(task_id)
+        if task is None:
+            raise TaskNotFound(f"there is no task {task_id}: it was deleted, or lives in another database")
+        return task
+
+    # --- steering ------------------------------------------------------------------------------------------------
+
+    def pause(self, type: str | None = None) -> None:  # noqa: A002
+        """Start nothing, or nothing of this type, until `resume`: in every process, also after a restart."""
+        self._opened().pause(type or EVERY_TYPE)
+        if self._worker is not None:
+            self._worker.look()
+
+    def resume(self, type: str | None = None) -> None:  # noqa: A002
+        """End a pause. A type that was paused by itself stays paused when the whole queue resumes."""
+        self._opened().resume(type or EVERY_TYPE)
+
+    def stats(self) -> QueueStats:
+        """How many tasks are in which status, in all and by type; and what needs a look."""
+        store = self._opened()
+        worker = self._worker
+        return {**store.stats(), "paused": sorted(store.paused()), "overdue": worker.overdue() if worker else 0}
+
+    def join(self, timeout: float | None = None) -> bool:
+        """Wait until every task has ended, retries and scheduled ones too; False if the time was over before."""
+        give_up_at = None if timeout is None else self._clock.monotonic() + timeout
+        while self._opened().unfinished():
+            if give_up_at is not None and self._clock.monotonic() >= give_up_at:
+                return False
+            self._clock.sleep(0.02)
+        return True
+
+    # --- the worker ----------------------------------------------------------------------------------------------
+
+    def _start_worker(self) -> None:
+        with self._lock:
+            running = self._worker is not None and self._worker_pid == os.getpid()
+            if running or not any(kind.handler for kind in self._types.values()):
+                return
+            self._worker = self._make_worker()
+            self._worker_pid = os.getpid()
+            threading.Thread(target=self._worker.run, name="tq-worker", daemon=True).start()
+            atexit.register(self._at_exit)
+
+    def _make_worker(self) -> Worker:
+        return Worker(
+            self._ids.new(),
+            self._opened(),
+            self._scheduler,
+            self._clock,
+            lambda: self._types,
+            lambda basket, presence, stopping: HandlerLanes(
+                Executor(), basket, self._clock, presence.started, stopping
+            ),
+            **self._options,
+        )
+
+    def run(self, timeout: float = 30.0) -> None:
+        """Work until SIGTERM or Ctrl-C, then finish what runs, within `timeout` seconds. A second signal interrupts it."""
+        self._opened()
+        if self._worker is None:
+            raise InvalidOption("run() has nothing to run: register a handler first, with tq('type').set_worker(function)")
+        stop = threading.Event()
+        before = {number: signal.signal(number, lambda *_: self._on_signal(stop)) for number in _SIGNALS}
+        try:
+            stop.wait()
+            log.info("stopping: waiting for running tasks; signal again to interrupt them")
+            self.stop(timeout)
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _on_signal(self, stop: threading.Event) -> None:
+        if stop.is_set() and self._worker is not None:
+            self._worker.interrupt()
+        stop.set()
+
+    def stop(self, timeout: float = 30.0) -> bool:
+        """Finish what runs, give back what has not started, and close the database. Answers whether all had ended."""
+        worker, ended = self._worker, True
+        if worker is not None and self._worker_pid == os.getpid():
+            worker.stop()
+            ended = worker.done.wait(timeout)
+            if not ended:
+                worker.interrupt()
+                worker.done.wait(_INTERRUPT_SECONDS)
+        with self._lock:
+            store, self._store, self._worker = self._store, None, None
+            atexit.unregister(self._at_exit)
+        if store is not None:
+            store.close()
+        return ended
+
+    def _at_exit(self) -> None:
+        if self._worker_pid == os.getpid():
+            self.stop(_EXIT_SECONDS)
+
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_WORKER_OPTIONS = ("backoff", "global_limit", "max_attempts", "no_retry", "rate_limit", "timeout", "worker_count")
+
+
+def _apply(setter: Callable[..., Any], value: Any) -> None:
+    match value:
+        case dict():
+            setter(**value)
+        case tuple():
+            setter(*value)
+        case _:
+            setter(value)
+
+
+def _path_of(database: str | os.PathLike[str] | sqlite3.Connection | None) -> Path:
+    if isinstance(database, sqlite3.Connection):
+        from tq.storage import sqlite_file
+
+        return sqlite_file.file_of(database)
+    if database is None:
+        database = os.environ.get("TQ_DATABASE_URL") or DEFAULT_DATABASE
+    text = os.fspath(database)
+    if text.startswith("sqlite:///"):
+        text = text[len("sqlite:///") :]
+    elif "://" in text:
+        raise InvalidOption(f"cannot open {text.partition('://')[0]}:// databases; give a path or sqlite:///path")
+    if text in ("", ":memory:"):
+        raise InvalidOption("a queue needs a file that its workers can share; give a path, such as tasks.db")
+    return Path(text)
+
+
+def _open(path: Path, durability: str) -> Store:
+    from tq.storage.sqlite import SqliteDriver  # opened late: importing tq loads no database
+
+    return Store(SqliteDriver(path, durability))

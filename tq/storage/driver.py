@@ -1,0 +1,65 @@
+"""What a database must offer to hold a queue. A driver runs named statements; it knows nothing of tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from tq.models import WorkerRecord
+
+T = TypeVar("T")
+Row = tuple[Any, ...]
+
+
+class Session(Protocol):
+    """One transaction, as the store sees it."""
+
+    rings: bool  # set it when the transaction may give a sleeping worker something to do
+    hungry: bool  # set it when a worker wanted more than there was: the next one who rings has someone to ring for
+
+    def rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[Row]:
+        """Run a named statement and return all of its rows: no cursor stays open."""
+
+    def change(self, statement: str, parameters: Sequence[Any] = ()) -> int:
+        """Run a named statement and return how many rows it changed."""
+
+
+class Autopsy(NamedTuple):
+    """What is known of a dead worker: the tasks whose handlers had started, or None where nobody can tell."""
+
+    started: frozenset[str] | None
+
+
+class Presence(Protocol):
+    """How a worker process shows that it lives, and what it is doing."""
+
+    knows_started: bool  # whether others can tell, after a crash, which tasks had started
+
+    def started(self, task_id: str) -> None: ...
+
+    def settled(self, task_id: str) -> None: ...
+
+    def ring(self) -> None:
+        """Wake this worker. Any thread may call it."""
+
+    def wait(self, seconds: float) -> None:
+        """Sleep until somebody rings, at most this long."""
+
+    def leave(self) -> None: ...
+
+
+class Driver(Protocol):
+    def write(self, operation: Callable[[Session], T]) -> T:
+        """Run the operation in a write transaction and commit it. It may run more than once; only one run counts."""
+
+    def read(self, operation: Callable[[Session], T]) -> T: ...
+
+    def enlist(self, worker: WorkerRecord) -> Presence: ...
+
+    def autopsy(self, worker: WorkerRecord) -> Autopsy | None:
+        """None while the worker lives."""
+
+    def bury(self, worker: WorkerRecord) -> None:
+        """Remove what a dead worker left outside the database, once its tasks are safe."""
+
+    def close(self) -> None: ...

@@ -1,0 +1,26 @@
+"""SQL as prose: `.sql` files of named statements, and numbered migrations, one folder for each dialect."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_HERE = Path(__file__).parent
+_MARK = "-- name: "
+
+
+def statements(dialect: str) -> dict[str, str]:
+    """The dialect's statements by name."""
+    text = (_HERE / dialect / "statements.sql").read_text(encoding="utf-8")
+    return dict(_parse(block) for block in text.split(_MARK)[1:])
+
+
+def _parse(block: str) -> tuple[str, str]:
+    name, _, rest = block.partition("\n")
+    lines = [line for line in rest.splitlines() if not line.startswith("--")]
+    return name.strip(), "\n".join(lines).strip().rstrip(";")
+
+
+def migrations(dialect: str) -> list[tuple[int, str]]:
+    """The dialect's migrations as (version, script), in order."""
+    files = sorted((_HERE / dialect / "migrations").glob("[0-9]*.sql"))
+    return [(int(file.name[:4]), file.read_text(encoding="utf-8")) for file in files]

@@ -1,0 +1,59 @@
+"""The queue of writers between processes: a lock file beside the database, with a few shared bytes in it.
+
+SQLite's own busy handler sleeps and guesses; with eight writing processes it starved one down to a single commit in
+five seconds, where this lock gave each its share (measured). The bytes are read and written under the lock only.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+import struct
+from pathlib import Path
+
+_SIZE = 64
+_HUNGRY = 0
+_UNCHECKPOINTED = struct.Struct("q")
+_UNCHECKPOINTED_AT = 8
+
+
+class WriteLock:
+    def __init__(self, path: Path) -> None:
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        if os.fstat(self._fd).st_size < _SIZE:
+            os.ftruncate(self._fd, _SIZE)
+        self._shared = mmap.mmap(self._fd, _SIZE)
+
+    def acquire(self) -> None:
+        fcntl.flock(self._fd, fcntl.LOCK_EX)
+
+    def release(self) -> None:
+        fcntl.flock(self._fd, fcntl.LOCK_UN)
+
+    @property
+    def hungry(self) -> bool:
+        """Whether a worker has found less than it wanted since somebody last rang."""
+        return self._shared[_HUNGRY] != 0
+
+    @hungry.setter
+    def hungry(self, value: bool) -> None:
+        self._shared[_HUNGRY] = value
+
+    @property
+    def uncheckpointed(self) -> int:
+        """Rows changed, by any process, since the last checkpoint."""
+        count: int = _UNCHECKPOINTED.unpack_from(self._shared, _UNCHECKPOINTED_AT)[0]
+        return count
+
+    @uncheckpointed.setter
+    def uncheckpointed(self, value: int) -> None:
+        _UNCHECKPOINTED.pack_into(self._shared, _UNCHECKPOINTED_AT, value)
+
+    def drop(self) -> None:
+        """In a forked child: give up our copy, or the lock would outlive a parent that dies holding it."""
+        os.close(self._fd)
+
+    def close(self) -> None:
+        self._shared.close()
+        os.close(self._fd)

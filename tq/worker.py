@@ -1,0 +1,290 @@
+"""The worker: a loop whose one transaction settles what has ended and claims what comes next.
+
+`step()` is the whole of it. In production a thread drives it and sleeps on the doorbell in between; the simulator
+drives many of them over virtual time.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from tq.clock import Clock
+from tq.errors import StorageError, TaskInterrupted, TaskTimeout
+from tq.lanes.job import Basket, Job, Lane
+from tq.models import ClaimedTask, Outcome, Released, Retry, Failed, Settlement, TaskType, Want, WorkerRecord
+from tq.scheduler import Scheduler
+from tq.storage.driver import Presence
+from tq.storage.presence import identity
+from tq.storage.store import EVERY_TYPE, Store
+
+log = logging.getLogger("tq")
+
+_GRACE_SECONDS = 1.0  # between asking a handler to stop and giving up on it
+_TROUBLE_SECONDS = 10.0  # one line in this time while the database is in trouble
+_RETRY_STORAGE_SECONDS = 0.5
+_WATCH_SECONDS = (0.02, 1.0)
+_MEAN_WEIGHT = 0.1
+
+
+class Lanes(Protocol):
+    """Gives each type the lane that its handlers run in."""
+
+    def lane_of(self, kind: TaskType) -> Lane: ...
+
+    def all(self) -> list[Lane]: ...
+
+
+class Worker:
+    def __init__(
+        self,
+        worker_id: str,
+        store: Store,
+        scheduler: Scheduler,
+        clock: Clock,
+        types: Callable[[], Mapping[str, TaskType]],
+        make_lanes: Callable[[Basket, Presence, Callable[[], bool]], Lanes],
+        poll_interval: float = 1.0,
+        batch_size: int = 100,
+    ) -> None:
+        self.id = worker_id
+        self._store = store
+        self._scheduler = scheduler
+        self._clock = clock
+        self._types = types
+        self._poll_interval = poll_interval
+        self._batch_size = batch_size
+        self._basket = Basket(enough=max(1, batch_size // 2))
+        self._presence = self._enlist()
+        self._basket.ring = self._presence.ring
+        self._lanes = make_lanes(self._basket, self._presence, lambda: self.stopping)
+        self._jobs: dict[str, Job] = {}  # claimed and not settled, by task id
+        self._in_flight: Counter[str] = Counter()  # the same, counted by type
+        self._unsettled: list[tuple[Job, Outcome]] = []
+        self._mean_seconds: dict[str, float] = {}
+        self._shortest_timeout = float("inf")
+        self._look_at = 0.0
+        self._tidy_at = 0.0
+        self._watch_at = 0.0
+        self._complain_at = 0.0
+        self._in_doubt = False
+        self._look = False
+        self.stopping = False
+        self.done = threading.Event()
+
+    def _enlist(self) -> Presence:
+        pid = os.getpid()
+        return self._store.enlist(WorkerRecord(self.id, socket.gethostname(), pid, identity(pid), self._clock.now()))
+
+    # --- the loop ------------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Step and sleep until told to stop, and until what runs has ended."""
+        try:
+            while not (self.stopping and not self._jobs):
+                self._sleep(self._guarded_step())
+        finally:
+            self._leave()
+
+    def _guarded_step(self) -> float:
+        try:
+            return self.step()
+        except StorageError as error:
+            self._in_doubt = True
+            self._complain(f"the queue cannot work for now, and will go on by itself: {error}")
+        except Exception:
+            self._in_doubt = True
+            log.exception("the worker met an unexpected error and goes on")
+        return _RETRY_STORAGE_SECONDS
+
+    def _sleep(self, seconds: float) -> None:
+        self._basket.awaited = True
+        if not self._basket and seconds > 0:
+            self._presence.wait(seconds)
+        self._basket.awaited = False
+
+    def step(self) -> float:
+        """Settle, claim, start; answers with the seconds until there is something to do without being rung for."""
+        now = self._clock.monotonic()
+        self._tidy(now)
+        self._watch(now)
+        self._unsettled += self._basket.empty()
+        if self.stopping:
+            self._give_back(lambda type_: True)
+        wants = [] if self.stopping else self._wants()
+        if self._unsettled or wants or self._look:
+            self._exchange(wants)
+        elif self._look_at <= now:
+            self._look_at = now + (self._scheduler.configuring(self._kinds()) or self._poll_interval)
+        return self._idle_seconds()
+
+    def _exchange(self, wants: list[Want]) -> None:
+        ended = self._unsettled
+        settlements = [self._settlement(job.task, outcome) for job, outcome in ended]
+        now = self._clock.now()
+        self._look = False
+        claimed, lost, look_again_at, paused = self._store.exchange(self.id, settlements, wants, now)
+        self._unsettled = []
+        for job, _ in ended:
+            self._strike_off(job)
+        for task in lost:
+            log.warning("task %s was no longer ours when it ended; its result was dropped", task.id)
+        self._in_doubt = self._in_doubt or bool(lost)
+        self._look_at = self._clock.monotonic() + (
+            self._poll_interval if look_again_at is None else min(self._poll_interval, look_again_at - now)
+        )
+        if claimed:
+            self._start(claimed)
+        if paused:
+            self._give_back(lambda type_: type_ in paused or EVERY_TYPE in paused)
+
+    def _give_back(self, concerns: Callable[[str], bool]) -> None:
+        """Release claimed tasks whose handlers have not started."""
+        for lane in self._lanes.all():
+            self._unsettled += [(job, Released()) for job in lane.withdraw(concerns)]
+
+    def _settlement(self, task: ClaimedTask, outcome: Outcome) -> Settlement:
+        details = outcome.details if isinstance(outcome, (Retry, Failed)) else None
+        return Settlement(task, self._scheduler.decide(task, outcome), details)
+
+    def _strike_off(self, job: Job) -> None:
+        task = job.task
+        self._presence.settled(task.id)
+        if self._jobs.pop(task.id, None) is not None:
+            self._in_flight[task.type] -= 1
+        if job.begun_at is not None:
+            mean = self._mean_seconds.get(task.type, job.seconds)
+            self._mean_seconds[task.type] = mean + (job.seconds - mean) * _MEAN_WEIGHT
+
+    def _start(self, claimed: list[ClaimedTask]) -> None:
+        types = self._types()
+        now = self._clock.monotonic()
+        by_type: dict[str, list[Job]] = {}
+        for task in claimed:
+            job = Job(task, types[task.type], now)
+            self._jobs[task.id] = job
+            self._in_flight[task.type] += 1
+            self._shortest_timeout = min(self._shortest_timeout, job.timeout)
+            by_type.setdefault(task.type, []).append(job)
+        for name, jobs in by_type.items():
+            self._lanes.lane_of(types[name]).start(jobs)
+
+    # --- how much to take, how long to sleep ---------------------------------------------------------------------
+
+    def _wants(self) -> list[Want]:
+        wants = (self._scheduler.want(kind, self._in_flight[kind.name], self._ahead(kind)) for kind in self._kinds())
+        return [want for want in wants if want is not None]
+
+    def _kinds(self) -> list[TaskType]:
+        return [kind for kind in self._types().values() if kind.handler is not None]
+
+    def _ahead(self, kind: TaskType) -> int:
+        if not self._presence.knows_started:
+            return 0
+        return self._scheduler.ahead(kind, self._mean_seconds.get(kind.name), self._batch_size)
+
+    def _idle_seconds(self) -> float:
+        if self._unsettled:
+            return 0.0
+        moments = [self._look_at, self._tidy_at]
+        if self._jobs:
+            moments.append(self._watch_at)
+        return min(moments) - self._clock.monotonic()
+
+    # --- handlers that take too long -----------------------------------------------------------------------------
+
+    def _watch(self, now: float) -> None:
+        if now < self._watch_at or not self._jobs:
+            return
+        shortest, longest = _WATCH_SECONDS
+        self._watch_at = now + min(longest, max(shortest, self._shortest_timeout / 10))
+        late: set[str] = set()
+        for job in list(self._jobs.values()):
+            if job.running:
+                self._watch_handler(job, now)
+            elif job.begun_at is None and now - job.claimed_at > longest:
+                late.add(job.task.type)
+                self._mean_seconds[job.task.type] = now - job.claimed_at
+        if late:  # handlers have become slow: what was claimed ahead goes back, others may be free
+            self._give_back(late.__contains__)
+
+    def _watch_handler(self, job: Job, now: float) -> None:
+        if job.struck_at is None:
+            if job.begun_at is not None and now - job.begun_at > job.timeout:
+                self._lane(job).strike(job, TaskTimeout, f"timed out after {job.timeout:g} s", now)
+        elif now - job.struck_at > _GRACE_SECONDS:
+            self._abandon(job)
+
+    def _abandon(self, job: Job) -> None:
+        if job.abandoned:
+            return
+        self._lane(job).abandon(job)
+        log.warning("task %s (%s) %s and would not stop; its slot was replaced", job.task.id, job.task.type, job.struck_why)
+        self._unsettled.append((job, Retry(f"{job.struck_why}, and its handler would not stop")))
+
+    def _lane(self, job: Job) -> Lane:
+        return self._lanes.lane_of(job.kind)
+
+    def overdue(self) -> int:
+        """Handlers that were given up on and still run."""
+        return sum(lane.overdue() for lane in self._lanes.all())
+
+    # --- other workers, and our own doubts -----------------------------------------------------------------------
+
+    def _tidy(self, now: float) -> None:
+        if self._in_doubt:
+            self._reconcile()
+        if now < self._tidy_at:
+            return
+        self._tidy_at = now + self._poll_interval
+        for task in self._store.recover(self.id, self._scheduler.decide, self._clock.now()):
+            log.warning("recovered task %s (%s) from a worker that died", task.id, task.type)
+
+    def _reconcile(self) -> None:
+        """After a commit of unknown fate: give back what the store says is ours and we know nothing of."""
+        strangers = [task for task in self._store.owned_by(self.id) if task.id not in self._jobs]
+        settlements = [self._settlement(task, Released()) for task in strangers]
+        if settlements:
+            self._store.exchange(self.id, settlements, [], self._clock.now())
+        self._in_doubt = False
+
+    def _complain(self, message: str) -> None:
+        now = self._clock.monotonic()
+        if now >= self._complain_at:
+            self._complain_at = now + _TROUBLE_SECONDS
+            log.error(message)
+
+    # --- stopping ------------------------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """Claim nothing more and give back what has not started; what runs may end. Any thread may call it."""
+        self.stopping = True
+        self._presence.ring()
+
+    def interrupt(self) -> None:
+        """Ask every running handler to stop now. Any thread may call it."""
+        now = self._clock.monotonic()
+        for job in list(self._jobs.values()):
+            self._lane(job).strike(job, TaskInterrupted, "interrupted, because the worker was stopped", now)
+        self._presence.ring()
+
+    def look(self) -> None:
+        """Look at the store at once: something was paused or changed. Any thread may call it."""
+        self._look = True
+        self._presence.ring()
+
+    def _leave(self) -> None:
+        try:
+            for lane in self._lanes.all():
+                lane.close()
+            self._store.retire(self.id)
+        except StorageError as error:
+            log.warning("the worker left without saying goodbye: %s", error)
+        finally:
+            self._presence.leave()
+            self.done.set()
