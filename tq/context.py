@@ -32,9 +32,9 @@ class Owner(Protocol):
 
     def handle(self, task_id: str) -> TaskHandle: ...
 
-    def pause(self, type: str | None = None) -> None: ...  # noqa: A002
+    def pause(self, type: str | None = None) -> None: ...
 
-    def resume(self, type: str | None = None) -> None: ...  # noqa: A002
+    def resume(self, type: str | None = None) -> None: ...
 
 
 class TaskTypeContext(Generic[P]):
@@ -48,7 +48,7 @@ class TaskTypeContext(Generic[P]):
 
     # --- adding --------------------------------------------------------------------------------------------------
 
-    def add(self, input: P, **options: Unpack[AddOptions]) -> Self:  # noqa: A002
+    def add(self, input: P, **options: Unpack[AddOptions]) -> Self:
         """Accept a task; when the call returns, the task is safe.
 
         Options: `run_after` (datetime, timedelta or Unix time), `priority` (higher first), `key` (a second task with
@@ -62,11 +62,11 @@ class TaskTypeContext(Generic[P]):
         self._queue.accept([self._spec(input_, options) for input_ in inputs])
         return self
 
-    def submit(self, input: P, **options: Unpack[AddOptions]) -> TaskHandle:  # noqa: A002
+    def submit(self, input: P, **options: Unpack[AddOptions]) -> TaskHandle:
         """Like `add`, but gives back a handle to follow the task with."""
         return self._queue.handle(self._queue.accept([self._spec(input, options)])[0])
 
-    async def aadd(self, input: P, **options: Unpack[AddOptions]) -> Self:  # noqa: A002
+    async def aadd(self, input: P, **options: Unpack[AddOptions]) -> Self:
         """`add` for coroutines: the event loop goes on while the task is written."""
         return await asyncio.to_thread(partial(self.add, input, **options))
 
@@ -74,7 +74,7 @@ class TaskTypeContext(Generic[P]):
         """`add_many` for coroutines."""
         return await asyncio.to_thread(partial(self.add_many, inputs, **options))
 
-    async def asubmit(self, input: P, **options: Unpack[AddOptions]) -> TaskHandle:  # noqa: A002
+    async def asubmit(self, input: P, **options: Unpack[AddOptions]) -> TaskHandle:
         """`submit` for coroutines."""
         return await asyncio.to_thread(partial(self.submit, input, **options))
 
@@ -120,7 +120,9 @@ class TaskTypeContext(Generic[P]):
     ) -> Self:
         """How long to wait before a retry: `base · factor^(attempts-1)` up to `cap`, or your own `rule(attempts)`."""
         if rule is not None and not callable(rule):
-            raise InvalidOption(f"set_backoff({rule!r}): give base=, factor=, cap= and jitter=, or a function of attempts")
+            raise InvalidOption(
+                f"set_backoff({rule!r}): give base=, factor=, cap= and jitter=, or a function of attempts"
+            )
         return self._set(backoff=rule or Backoff(base, factor, cap, jitter))
 
     def set_no_retry(self, *errors: type[BaseException]) -> Self:
@@ -153,7 +155,9 @@ def _check_handler(handler: Any) -> None:
         inspect.signature(handler).bind(None)
     except TypeError as error:
         name = getattr(handler, "__name__", repr(handler))
-        raise InvalidOption(f"set_worker({name}): a handler is called with one argument, the task's input: {error}") from error
+        raise InvalidOption(
+            f"set_worker({name}): a handler is called with one argument, the task's input: {error}"
+        ) from error
     except ValueError:  # builtins without a signature are taken on trust
         return
 
@@ -161,4 +165,4 @@ def _check_handler(handler: Any) -> None:
 def _is_async(handler: Any) -> bool:
     while isinstance(handler, partial):
         handler = handler.func
-    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(getattr(handler, "__call__", None))
+    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__)

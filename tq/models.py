@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Union
+from typing import Any, Literal, NamedTuple
 
 from tq.retry import Backoff
 
@@ -130,7 +130,7 @@ class Crashed(NamedTuple):
     error: str
 
 
-Outcome = Union[Succeeded, Retry, Failed, Cancelled, Released, Crashed]
+Outcome = Succeeded | Retry | Failed | Cancelled | Released | Crashed
 
 
 class Transition(NamedTuple):
@@ -177,7 +177,7 @@ class Want(NamedTuple):
     """How much of one type a worker could take right now, and under which shared limits."""
 
     type: str
-    count: int
+    room: int
     max_attempts: int = DEFAULT_MAX_ATTEMPTS
     rate_limit: float | None = None
     global_limit: int | None = None

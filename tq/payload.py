@@ -64,7 +64,9 @@ def _check_text(text: str, what: str) -> None:
     try:
         size = len(text) if text.isascii() else len(text.encode())
     except UnicodeEncodeError as error:
-        raise PayloadError(f"{what} holds half a surrogate pair, which is not valid text; decode it properly") from error
+        raise PayloadError(
+            f"{what} holds half a surrogate pair, which is not valid text; decode it properly"
+        ) from error
     if size > MAX_BYTES:
         raise PayloadError(
             f"{what} is {size:,} bytes of JSON, the limit is {MAX_BYTES:,}; store the data elsewhere and pass a reference"

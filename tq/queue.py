@@ -80,7 +80,9 @@ class TaskQueue:
         path = _path_of(database)
         with self._lock:
             if self._store is not None:
-                raise InvalidOption(f"this queue is open on {self._database}; call stop() first, or make another TaskQueue()")
+                raise InvalidOption(
+                    f"this queue is open on {self._database}; call stop() first, or make another TaskQueue()"
+                )
             self._store = _open(path, durability)
             self._database = str(path)
             self._options = options
@@ -100,12 +102,12 @@ class TaskQueue:
     # --- types ---------------------------------------------------------------------------------------------------
 
     @overload
-    def __call__(self, type: str) -> TaskTypeContext[Any]: ...  # noqa: A002
+    def __call__(self, type: str) -> TaskTypeContext[Any]: ...
 
     @overload
-    def __call__(self, type: str, payload: type[P]) -> TaskTypeContext[P]: ...  # noqa: A002
+    def __call__(self, type: str, payload: type[P]) -> TaskTypeContext[P]: ...
 
-    def __call__(self, type: str, payload: Any = None) -> TaskTypeContext[Any]:  # noqa: A002
+    def __call__(self, type: str, payload: Any = None) -> TaskTypeContext[Any]:
         """The context of a task type; with a payload class its inputs are checked, by mypy and at run time."""
         if not isinstance(type, str) or not 0 < len(type) <= 255 or not type.isprintable():
             raise InvalidOption(f"tq({type!r}): a task type is a text of 1 to 255 printable characters")
@@ -113,7 +115,7 @@ class TaskQueue:
             typed.check_payload_type(payload)
         return TaskTypeContext(self, type, payload)
 
-    def worker(self, type: str, payload: Any = None, **options: Any) -> Callable[[H], H]:  # noqa: A002
+    def worker(self, type: str, payload: Any = None, **options: Any) -> Callable[[H], H]:
         """The decorator form of `set_worker` and its companions.
 
         >>> queue = TaskQueue()
@@ -121,14 +123,13 @@ class TaskQueue:
         ... def send(message): ...
         """
         context: TaskTypeContext[Any] = self(type, payload) if payload is not None else self(type)
-        setters = {name: getattr(context, f"set_{name}", None) for name in options}
-        for name, setter in setters.items():
-            if setter is None or name == "worker":
+        for name in options:
+            if name not in _WORKER_OPTIONS:
                 raise InvalidOption(f"worker() has no option {name!r}; it knows {', '.join(_WORKER_OPTIONS)}")
 
         def register(handler: H) -> H:
             for name, value in options.items():
-                _apply(setters[name], value)
+                _apply(getattr(context, f"set_{name}"), value)
             context.set_worker(handler)
             return handler
 
@@ -167,13 +168,13 @@ class TaskQueue:
 
     # --- steering ------------------------------------------------------------------------------------------------
 
-    def pause(self, type: str | None = None) -> None:  # noqa: A002
+    def pause(self, type: str | None = None) -> None:
         """Start nothing, or nothing of this type, until `resume`: in every process, also after a restart."""
         self._opened().pause(type or EVERY_TYPE)
         if self._worker is not None:
             self._worker.look()
 
-    def resume(self, type: str | None = None) -> None:  # noqa: A002
+    def resume(self, type: str | None = None) -> None:
         """End a pause. A type that was paused by itself stays paused when the whole queue resumes."""
         self._opened().resume(type or EVERY_TYPE)
 
@@ -221,7 +222,9 @@ class TaskQueue:
         """Work until SIGTERM or Ctrl-C, then finish what runs, within `timeout` seconds. A second signal interrupts it."""
         self._opened()
         if self._worker is None:
-            raise InvalidOption("run() has nothing to run: register a handler first, with tq('type').set_worker(function)")
+            raise InvalidOption(
+                "run() has nothing to run: register a handler first, with tq('type').set_worker(function)"
+            )
         stop = threading.Event()
         before = {number: signal.signal(number, lambda *_: self._on_signal(stop)) for number in _SIGNALS}
         try:

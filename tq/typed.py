@@ -119,8 +119,12 @@ class _Misfit(Exception):
         self.text, self.path = text, list(path)
 
     def __str__(self) -> str:
-        path = "".join(f".{key}" if str(key).isidentifier() else f"[{_short.repr(key)}]" for key in self.path)
+        path = "".join(map(_step, self.path))
         return f"{path.removeprefix('.')}: {self.text}" if path else self.text
+
+
+def _step(key: Any) -> str:
+    return f".{key}" if str(key).isidentifier() and len(key) <= 100 else f"[{_short.repr(key)}]"
 
 
 class _WrongType(_Misfit):
@@ -215,7 +219,7 @@ def _fit_union(hint: Any, value: Any, read: bool) -> Any:
     if read or sum(each is not _NONE for each in get_args(hint)) == 1:
         return fitted
     if (reader := _first_fit(hint, fitted, read=True)[0]) is not arm:
-        raise _Misfit(f"{_describe(arm)} would be read back as {_describe(reader)}; give them fields that differ")
+        raise _Misfit(f"{_describe(arm)} would be read back as {_describe(reader)}: as JSON they look the same")
     return fitted
 
 
@@ -352,7 +356,7 @@ def _fit_model(model: Any, value: Any, read: bool, build: _Step, dump: _Step, lo
 
 
 def _refusal(error: Any) -> _Misfit:
-    if hasattr(error, "errors"):
+    if hasattr(error, "error_count"):
         return _pydantic_refusal(error.errors(include_url=False)[0])
     if type(error).__module__ == "msgspec":
         return _msgspec_refusal(str(error).replace("`", ""))

@@ -17,7 +17,7 @@ from typing import Protocol
 from tq.clock import Clock
 from tq.errors import StorageError, TaskInterrupted, TaskTimeout
 from tq.lanes.job import Basket, Job, Lane
-from tq.models import ClaimedTask, Outcome, Released, Retry, Failed, Settlement, TaskType, Want, WorkerRecord
+from tq.models import ClaimedTask, Failed, Outcome, Released, Retry, Settlement, TaskType, Want, WorkerRecord
 from tq.scheduler import Scheduler
 from tq.storage.driver import Presence
 from tq.storage.presence import identity
@@ -64,7 +64,7 @@ class Worker:
         self._basket.ring = self._presence.ring
         self._lanes = make_lanes(self._basket, self._presence, lambda: self.stopping)
         self._jobs: dict[str, Job] = {}  # claimed and not settled, by task id
-        self._in_flight: Counter[str] = Counter()  # the same, counted by type
+        self._in_flight: Counter[str] = Counter()  # by type, what is in the lanes
         self._unsettled: list[tuple[Job, Outcome]] = []
         self._mean_seconds: dict[str, float] = {}
         self._shortest_timeout = float("inf")
@@ -113,7 +113,8 @@ class Worker:
         now = self._clock.monotonic()
         self._tidy(now)
         self._watch(now)
-        self._unsettled += self._basket.empty()
+        for job, outcome in self._basket.empty():
+            self._end(job, outcome)
         if self.stopping:
             self._give_back(lambda type_: True)
         wants = [] if self.stopping else self._wants()
@@ -146,7 +147,15 @@ class Worker:
     def _give_back(self, concerns: Callable[[str], bool]) -> None:
         """Release claimed tasks whose handlers have not started."""
         for lane in self._lanes.all():
-            self._unsettled += [(job, Released()) for job in lane.withdraw(concerns)]
+            for job in lane.withdraw(concerns):
+                self._end(job, Released())
+
+    def _end(self, job: Job, outcome: Outcome) -> None:
+        """A job has left its lane: its place is free, and its outcome goes with the next exchange."""
+        if not job.collected:  # a handler may end in the very moment in which it is given up on
+            job.collected = True
+            self._in_flight[job.task.type] -= 1
+            self._unsettled.append((job, outcome))
 
     def _settlement(self, task: ClaimedTask, outcome: Outcome) -> Settlement:
         details = outcome.details if isinstance(outcome, (Retry, Failed)) else None
@@ -155,8 +164,7 @@ class Worker:
     def _strike_off(self, job: Job) -> None:
         task = job.task
         self._presence.settled(task.id)
-        if self._jobs.pop(task.id, None) is not None:
-            self._in_flight[task.type] -= 1
+        self._jobs.pop(task.id, None)
         if job.begun_at is not None:
             mean = self._mean_seconds.get(task.type, job.seconds)
             self._mean_seconds[task.type] = mean + (job.seconds - mean) * _MEAN_WEIGHT
@@ -224,8 +232,10 @@ class Worker:
         if job.abandoned:
             return
         self._lane(job).abandon(job)
-        log.warning("task %s (%s) %s and would not stop; its slot was replaced", job.task.id, job.task.type, job.struck_why)
-        self._unsettled.append((job, Retry(f"{job.struck_why}, and its handler would not stop")))
+        log.warning(
+            "task %s (%s) %s and would not stop; its slot was replaced", job.task.id, job.task.type, job.struck_why
+        )
+        self._end(job, Retry(f"{job.struck_why}, and its handler would not stop"))
 
     def _lane(self, job: Job) -> Lane:
         return self._lanes.lane_of(job.kind)

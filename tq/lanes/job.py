@@ -16,7 +16,7 @@ class Job:
     """One attempt. It is struck at most once (timeout or shutdown), and never after its handler has ended."""
 
     __slots__ = (
-        "_lock", "abandoned", "begun_at", "claimed_at", "ended", "kind", "seconds", "struck_at", "struck_why", "task",
+        "_lock", "abandoned", "begun_at", "claimed_at", "collected", "ended", "kind", "seconds", "struck_at", "struck_why", "task",
         "timeout",
     )  # fmt: skip
 
@@ -28,6 +28,7 @@ class Job:
         self.begun_at: float | None = None
         self.seconds = 0.0
         self.ended = False
+        self.collected = False  # by the worker
         self.abandoned = False
         self.struck_at: float | None = None
         self.struck_why = ""

@@ -33,7 +33,9 @@ _WAL_LIMIT_BYTES = 64 * 1024 * 1024
 def check_sqlite_version(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> None:
     if version < OLDEST_SQLITE:
         have, need = (".".join(map(str, numbers)) for numbers in (version, OLDEST_SQLITE))
-        raise UnsupportedSqlite(f"this Python carries SQLite {have}; tq needs {need} or newer: use a newer Python build")
+        raise UnsupportedSqlite(
+            f"this Python carries SQLite {have}; tq needs {need} or newer: use a newer Python build"
+        )
 
 
 def prepare(path: Path) -> None:
@@ -54,7 +56,9 @@ def prepare(path: Path) -> None:
     if not os.access(path, os.R_OK | os.W_OK):
         raise DatabaseUnusable(f"{path} is read-only for this user; make it writable, or give another path")
     if not os.access(path.parent, os.W_OK):
-        raise DatabaseUnusable(f"the folder {path.parent} is read-only, and SQLite keeps its log there; use another one")
+        raise DatabaseUnusable(
+            f"the folder {path.parent} is read-only, and SQLite keeps its log there; use another one"
+        )
 
 
 def _create(path: Path) -> None:
@@ -126,7 +130,9 @@ def file_of(connection: sqlite3.Connection) -> Path:
     for _, name, file in connection.execute("PRAGMA database_list").fetchall():
         if name == "main" and file:
             return Path(file)
-    raise DatabaseUnusable("this connection is to a database in memory, which no worker could share; open a file instead")
+    raise DatabaseUnusable(
+        "this connection is to a database in memory, which no worker could share; open a file instead"
+    )
 
 
 def is_busy(error: sqlite3.Error) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from tq import ratelimit
@@ -59,7 +60,9 @@ class Store:
 
     # --- the worker's one transaction ----------------------------------------------------------------------------
 
-    def exchange(self, worker_id: str, settlements: Sequence[Settlement], wants: Sequence[Want], now: float) -> Exchange:
+    def exchange(
+        self, worker_id: str, settlements: Sequence[Settlement], wants: Sequence[Want], now: float
+    ) -> Exchange:
         """Settle what has ended and claim what comes next, together or not at all."""
 
         def operation(session: Session) -> Exchange:
@@ -67,7 +70,7 @@ class Store:
             paused = {row[0] for row in session.rows("paused_types")}
             free = [] if EVERY_TYPE in paused else [want for want in wants if want.type not in paused]
             claimed, look_again_at = self._claim(session, worker_id, free, now) if free else ([], None)
-            session.hungry |= len(claimed) < sum(want.count for want in wants)
+            session.hungry |= len(claimed) < sum(want.room for want in wants)
             return Exchange(claimed, lost, look_again_at, paused)
 
         return self._driver.write(operation)
@@ -109,7 +112,7 @@ class Store:
         moments: list[float] = []
         for want in wants:
             claimed += self._claim_type(session, worker_id, want, now, moments)
-        if len(claimed) < sum(want.count for want in wants):
+        if len(claimed) < sum(want.room for want in wants):
             moments += [row[0] for row in session.rows("next_due") if row[0] is not None]
         return claimed, min(moments, default=None)
 
@@ -117,7 +120,7 @@ class Store:
         self, session: Session, worker_id: str, want: Want, now: float, moments: list[float]
     ) -> list[ClaimedTask]:
         """Claim one type within its shared limits; note in `moments` when a token is due."""
-        count = want.count
+        count = want.room
         if want.global_limit is not None:
             count = min(count, want.global_limit - session.rows("running_of_type", (want.type,))[0][0])
         bucket = None
@@ -129,7 +132,7 @@ class Store:
             bucket = ratelimit.take(bucket, len(rows))
             if rows:
                 session.change("write_bucket", (want.type, *bucket))
-            if len(rows) == count < want.count:
+            if len(rows) == count < want.room:
                 moments.append(ratelimit.next_token_at(bucket, want.rate_limit))
         return rows
 
@@ -169,7 +172,7 @@ class Store:
         dead = [worker for worker in self.workers() if worker.id != my_id and self._driver.autopsy(worker) is not None]
         recovered: list[ClaimedTask] = []
         for worker in dead:
-            recovered += self._driver.write(lambda session, gone=worker: self._recover_one(session, gone, decide, now))
+            recovered += self._driver.write(partial(self._recover_one, worker=worker, decide=decide, now=now))
             self._driver.bury(worker)
         return recovered
 
@@ -181,7 +184,9 @@ class Store:
         for row in session.rows("owned_by", (worker.id,)):
             task = ClaimedTask._make(row)
             begun = autopsy.started is None or task.id in autopsy.started
-            outcome = Crashed(f"worker {worker.pid} on {worker.host} died while it ran this task") if begun else Released()
+            outcome = (
+                Crashed(f"worker {worker.pid} on {worker.host} died while it ran this task") if begun else Released()
+            )
             settlements.append(Settlement(task, decide(task, outcome)))
         lost = self._settle(session, worker.id, settlements, now)
         session.change("delete_worker", (worker.id,))
