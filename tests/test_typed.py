@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -633,7 +634,7 @@ class Unstorable(Enum):
         T,
         TypedDict,
     ],
-    ids=repr,
+    ids=lambda payload_type: re.sub(r" at 0x\w+", "", repr(payload_type)),
 )
 def test_a_type_that_cannot_be_checked_is_refused_with_what_can_be_used(payload_type: Any):
     reason = type_refusal(payload_type)

@@ -16,7 +16,7 @@ from tq.handle import TaskHandle
 from tq.models import BackoffRule, TaskSpec, TaskType
 from tq.payload import encode
 from tq.retry import SIX_HOURS, Backoff
-from tq.scheduler import AddOptions, positive_seconds, whole_number
+from tq.scheduler import AddOptions, positive_number, whole_number
 
 P = TypeVar("P")
 
@@ -99,11 +99,11 @@ class TaskTypeContext(Generic[P]):
 
     def set_rate_limit(self, per_second: float | None) -> Self:
         """How many may start in a second, over all processes. None, the default, sets no limit."""
-        return self._set(rate_limit=None if per_second is None else positive_seconds("set_rate_limit", per_second))
+        return self._set(rate_limit=None if per_second is None else positive_number("set_rate_limit", per_second))
 
     def set_timeout(self, seconds: float) -> Self:
         """How long one attempt may take. The default is 300 seconds."""
-        return self._set(timeout=positive_seconds("set_timeout", seconds))
+        return self._set(timeout=positive_number("set_timeout", seconds))
 
     def set_max_attempts(self, count: int) -> Self:
         """How often a task is tried before it fails for good. The default is 3."""

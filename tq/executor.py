@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import math
 import traceback
 from collections.abc import Callable
 from contextvars import ContextVar
@@ -121,10 +122,12 @@ def _failure(kind: TaskType, error: BaseException) -> Outcome:
 
 
 def _seconds(error: RetryAfter) -> float | None:
+    """The delay a handler asked for; None, and so the type's own, where that is not a number to wait for."""
     try:
-        return max(0.0, float(error.seconds))
+        seconds = float(error.seconds)
     except (TypeError, ValueError):
         return None
+    return max(0.0, seconds) if math.isfinite(seconds) else None
 
 
 def describe(error: BaseException) -> tuple[str, str]:

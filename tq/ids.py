@@ -13,6 +13,8 @@ import threading
 import time
 from collections.abc import Callable
 
+from tq.forking import renew_in_child
+
 _TICKS_PER_MS = 4096
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
 
@@ -31,6 +33,10 @@ class IdFactory:
         self._time_ns = time_ns
         self._getrandbits = getrandbits
         self._last = 0
+        self.after_fork()
+        renew_in_child(self)
+
+    def after_fork(self) -> None:
         self._lock = threading.Lock()
 
     def new(self) -> str:

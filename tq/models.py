@@ -89,7 +89,7 @@ class TaskType:
     worker_count: int = 1
     rate_limit: float | None = None
     global_limit: int | None = None
-    timeout: float = DEFAULT_TIMEOUT
+    timeout: float | None = None  # None: as `init` says
     max_attempts: int = DEFAULT_MAX_ATTEMPTS
     backoff: Backoff | BackoffRule = field(default_factory=Backoff)
     no_retry: tuple[type[BaseException], ...] = ()

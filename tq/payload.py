@@ -69,7 +69,8 @@ def _check_text(text: str, what: str) -> None:
         ) from error
     if size > MAX_BYTES:
         raise PayloadError(
-            f"{what} is {size:,} bytes of JSON, the limit is {MAX_BYTES:,}; store the data elsewhere and pass a reference"
+            f"{what} is {size:,} bytes of JSON, the limit is {MAX_BYTES:,}; "
+            "store the data elsewhere and pass a reference"
         )
 
 

@@ -18,13 +18,14 @@ from typing_extensions import Self
 from tq import typed
 from tq.clock import Clock, SystemClock
 from tq.context import TaskTypeContext
-from tq.errors import InvalidOption, TaskNotFound
+from tq.errors import InvalidOption, NotInitialised, TaskNotFound
 from tq.executor import Executor
+from tq.forking import renew_in_child
 from tq.handle import TaskHandle
 from tq.ids import IdFactory
 from tq.lanes.lanes import HandlerLanes
-from tq.models import QueueStats, Task, TaskSpec, TaskType
-from tq.scheduler import AddOptions, Scheduler, positive_seconds, whole_number
+from tq.models import DEFAULT_TIMEOUT, QueueStats, Task, TaskSpec, TaskType
+from tq.scheduler import AddOptions, Scheduler, positive_number, whole_number
 from tq.storage.store import EVERY_TYPE, Store
 from tq.worker import Worker
 
@@ -49,12 +50,16 @@ class TaskQueue:
         self._ids = ids or IdFactory()
         self._types: dict[str, TaskType] = {}
         self._scheduler = Scheduler(self._clock, self._ids, self._type)
-        self._lock = threading.RLock()
         self._store: Store | None = None
-        self._database: str | None = None
+        self._database = ""  # the one it is open on, or was
         self._options: dict[str, Any] = {}
+        self.after_fork()
+        renew_in_child(self)
+
+    def after_fork(self) -> None:
+        """A forked child has its own lock, and no worker until it asks for one."""
+        self._lock = threading.RLock()
         self._worker: Worker | None = None
-        self._worker_pid = 0
 
     # --- opening -------------------------------------------------------------------------------------------------
 
@@ -64,16 +69,18 @@ class TaskQueue:
         *,
         poll_interval: float = 1.0,
         batch_size: int = 100,
+        task_timeout: float = DEFAULT_TIMEOUT,
         durability: str = "full",
     ) -> Self:
         """Open the database: a path, `sqlite:///…`, or an open sqlite3 connection, whose file is used.
 
         Without a database it is `$TQ_DATABASE_URL`, or else `./tq.db`. `durability="normal"` is faster, and may lose
-        the last moments before a power cut.
+        the last moments before a power cut. `task_timeout` holds for types that set none.
         """
         options = {
-            "poll_interval": positive_seconds("poll_interval", poll_interval),
+            "poll_interval": positive_number("poll_interval", poll_interval),
             "batch_size": whole_number("batch_size", batch_size),
+            "task_timeout": positive_number("task_timeout", task_timeout),
         }
         if durability not in ("full", "normal"):
             raise InvalidOption(f'durability={durability!r}: give "full" or "normal"')
@@ -84,8 +91,7 @@ class TaskQueue:
                     f"this queue is open on {self._database}; call stop() first, or make another TaskQueue()"
                 )
             self._store = _open(path, durability)
-            self._database = str(path)
-            self._options = options
+            self._database, self._options = str(path), options
         self._start_worker()
         return self
 
@@ -93,6 +99,8 @@ class TaskQueue:
         store = self._store
         if store is None:
             with self._lock:
+                if self._store is None and self._database:
+                    raise NotInitialised(f"the queue on {self._database} was stopped; call init() to open it again")
                 if self._store is None:
                     self.init()
                 store = self._store
@@ -142,6 +150,8 @@ class TaskQueue:
             self._types = {**self._types, name: kind}
         if self._store is not None:
             self._start_worker()
+        if self._worker is not None:
+            self._worker.look()
         return kind
 
     def _type(self, name: str) -> TaskType:
@@ -197,11 +207,9 @@ class TaskQueue:
 
     def _start_worker(self) -> None:
         with self._lock:
-            running = self._worker is not None and self._worker_pid == os.getpid()
-            if running or not any(kind.handler for kind in self._types.values()):
+            if self._worker is not None or not any(kind.handler for kind in self._types.values()):
                 return
             self._worker = self._make_worker()
-            self._worker_pid = os.getpid()
             threading.Thread(target=self._worker.run, name="tq-worker", daemon=True).start()
             atexit.register(self._at_exit)
 
@@ -219,8 +227,11 @@ class TaskQueue:
         )
 
     def run(self, timeout: float = 30.0) -> None:
-        """Work until SIGTERM or Ctrl-C, then finish what runs, within `timeout` seconds. A second signal interrupts it."""
+        """Work until SIGTERM or Ctrl-C, then finish what runs. A second signal, or `timeout`, interrupts it."""
+        if threading.current_thread() is not threading.main_thread():
+            raise InvalidOption("run() waits for signals, which only the main thread gets: call it there")
         self._opened()
+        self._start_worker()
         if self._worker is None:
             raise InvalidOption(
                 "run() has nothing to run: register a handler first, with tq('type').set_worker(function)"
@@ -243,7 +254,7 @@ class TaskQueue:
     def stop(self, timeout: float = 30.0) -> bool:
         """Finish what runs, give back what has not started, and close the database. Answers whether all had ended."""
         worker, ended = self._worker, True
-        if worker is not None and self._worker_pid == os.getpid():
+        if worker is not None:
             worker.stop()
             ended = worker.done.wait(timeout)
             if not ended:
@@ -257,7 +268,7 @@ class TaskQueue:
         return ended
 
     def _at_exit(self) -> None:
-        if self._worker_pid == os.getpid():
+        if self._worker is not None:  # a forked child has none, and nothing to stop
             self.stop(_EXIT_SECONDS)
 
 

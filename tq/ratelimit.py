@@ -1,4 +1,4 @@
-"""The token bucket: `rate` tokens flow in each second, a task takes one. Pure arithmetic; the store keeps the bucket."""
+"""The token bucket: `rate` tokens flow in each second, a task takes one. Pure arithmetic; the store keeps it."""
 
 from __future__ import annotations
 

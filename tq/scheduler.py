@@ -147,15 +147,22 @@ def _checked(options: AddOptions, now: float) -> dict[str, Any]:
 
 
 def _run_after(value: Any, now: float) -> float | None:
-    if isinstance(value, timedelta):
-        moment = now + value.total_seconds()
-    elif isinstance(value, datetime):
-        moment = value.timestamp()
-    elif isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
-        moment = float(value)
-    else:
-        raise InvalidOption(f"run_after={value!r}: give a datetime, a timedelta or a Unix timestamp")
+    try:
+        moment = _moment(value, now)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidOption(f"run_after={value!r}: give a datetime, a timedelta or a Unix timestamp") from error
     return moment if moment > now else None
+
+
+def _moment(value: Any, now: float) -> float:
+    match value:
+        case timedelta():
+            return now + value.total_seconds()
+        case datetime():
+            return value.timestamp()
+        case int() | float() if not isinstance(value, bool) and math.isfinite(value):
+            return float(value)
+    raise TypeError("not a moment")
 
 
 def _priority(value: Any, _: float) -> int:
@@ -175,7 +182,7 @@ def _max_attempts(value: Any, _: float) -> int:
 
 
 def _timeout(value: Any, _: float) -> float:
-    return positive_seconds("timeout", value)
+    return positive_number("timeout", value)
 
 
 _CHECKS: dict[str, Callable[[Any, float], Any]] = {
@@ -193,7 +200,7 @@ def whole_number(name: str, value: Any) -> int:
     return value
 
 
-def positive_seconds(name: str, value: Any) -> float:
+def positive_number(name: str, value: Any) -> float:
     if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value) or value <= 0:
         raise InvalidOption(f"{name}={value!r}: give a finite number above 0")
     return float(value)

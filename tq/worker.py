@@ -15,9 +15,20 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from tq.clock import Clock
-from tq.errors import StorageError, TaskInterrupted, TaskTimeout
+from tq.errors import NotInitialised, StorageError, TaskInterrupted, TaskTimeout
 from tq.lanes.job import Basket, Job, Lane
-from tq.models import ClaimedTask, Failed, Outcome, Released, Retry, Settlement, TaskType, Want, WorkerRecord
+from tq.models import (
+    DEFAULT_TIMEOUT,
+    ClaimedTask,
+    Failed,
+    Outcome,
+    Released,
+    Retry,
+    Settlement,
+    TaskType,
+    Want,
+    WorkerRecord,
+)
 from tq.scheduler import Scheduler
 from tq.storage.driver import Presence
 from tq.storage.presence import identity
@@ -51,6 +62,7 @@ class Worker:
         make_lanes: Callable[[Basket, Presence, Callable[[], bool]], Lanes],
         poll_interval: float = 1.0,
         batch_size: int = 100,
+        task_timeout: float = DEFAULT_TIMEOUT,
     ) -> None:
         self.id = worker_id
         self._store = store
@@ -59,6 +71,7 @@ class Worker:
         self._types = types
         self._poll_interval = poll_interval
         self._batch_size = batch_size
+        self._task_timeout = task_timeout
         self._basket = Basket(enough=max(1, batch_size // 2))
         self._presence = self._enlist()
         self._basket.ring = self._presence.ring
@@ -74,6 +87,7 @@ class Worker:
         self._complain_at = 0.0
         self._in_doubt = False
         self._look = False
+        self._interrupted = False
         self.stopping = False
         self.done = threading.Event()
 
@@ -88,12 +102,16 @@ class Worker:
         try:
             while not (self.stopping and not self._jobs):
                 self._sleep(self._guarded_step())
+        except NotInitialised:
+            log.warning("the queue was closed while tasks ran; the next worker on this database takes them over")
         finally:
             self._leave()
 
     def _guarded_step(self) -> float:
         try:
             return self.step()
+        except NotInitialised:
+            raise
         except StorageError as error:
             self._in_doubt = True
             self._complain(f"the queue cannot work for now, and will go on by itself: {error}")
@@ -121,7 +139,7 @@ class Worker:
         if self._unsettled or wants or self._look:
             self._exchange(wants)
         elif self._look_at <= now:
-            self._look_at = now + (self._scheduler.configuring(self._kinds()) or self._poll_interval)
+            self._look_at = now + self._poll_interval
         return self._idle_seconds()
 
     def _exchange(self, wants: list[Want]) -> None:
@@ -174,7 +192,7 @@ class Worker:
         now = self._clock.monotonic()
         by_type: dict[str, list[Job]] = {}
         for task in claimed:
-            job = Job(task, types[task.type], now)
+            job = Job(task, types[task.type], now, self._task_timeout)
             self._jobs[task.id] = job
             self._in_flight[task.type] += 1
             self._shortest_timeout = min(self._shortest_timeout, job.timeout)
@@ -202,11 +220,15 @@ class Worker:
         moments = [self._look_at, self._tidy_at]
         if self._jobs:
             moments.append(self._watch_at)
-        return min(moments) - self._clock.monotonic()
+        seconds = min(moments) - self._clock.monotonic()
+        configuring = self._scheduler.configuring(self._kinds())
+        return min(seconds, configuring) if configuring else seconds
 
     # --- handlers that take too long -----------------------------------------------------------------------------
 
     def _watch(self, now: float) -> None:
+        if self._interrupted:
+            self._interrupt_handlers(now)
         if now < self._watch_at or not self._jobs:
             return
         shortest, longest = _WATCH_SECONDS
@@ -220,6 +242,10 @@ class Worker:
                 self._mean_seconds[job.task.type] = now - job.claimed_at
         if late:  # handlers have become slow: what was claimed ahead goes back, others may be free
             self._give_back(late.__contains__)
+
+    def _interrupt_handlers(self, now: float) -> None:
+        for job in self._jobs.values():
+            self._lane(job).strike(job, TaskInterrupted, "interrupted, because the worker was stopped", now)
 
     def _watch_handler(self, job: Job, now: float) -> None:
         if job.struck_at is None:
@@ -278,9 +304,7 @@ class Worker:
 
     def interrupt(self) -> None:
         """Ask every running handler to stop now. Any thread may call it."""
-        now = self._clock.monotonic()
-        for job in list(self._jobs.values()):
-            self._lane(job).strike(job, TaskInterrupted, "interrupted, because the worker was stopped", now)
+        self._interrupted = True
         self._presence.ring()
 
     def look(self) -> None:
@@ -293,7 +317,7 @@ class Worker:
             for lane in self._lanes.all():
                 lane.close()
             self._store.retire(self.id)
-        except StorageError as error:
+        except (NotInitialised, StorageError) as error:
             log.warning("the worker left without saying goodbye: %s", error)
         finally:
             self._presence.leave()

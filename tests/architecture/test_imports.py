@@ -12,20 +12,22 @@ from tests.architecture.source_files import Source, imports, parts, sources
 MAY_IMPORT = {
     "errors": "",
     "clock": "",
-    "ids": "errors",
+    "forking": "",
+    "ids": "errors forking",
     "retry": "errors",
     "ratelimit": "errors",
     "models": "errors retry",
     "payload": "errors",
     "typed": "errors payload",
-    "storage": "errors models ratelimit",  # knows no clock, no handler, no queue
+    "storage": "errors forking models ratelimit",  # knows no clock, no handler, no queue
     "executor": "errors models payload typed",  # never sees the store
     "lanes": "errors clock models executor",
     "scheduler": "errors clock ids models retry ratelimit",  # rules without I/O
     "worker": "errors clock ids models executor lanes scheduler storage",
     "handle": "errors clock models payload storage",
     "context": "errors clock models retry payload typed scheduler handle",
-    "queue": "errors clock ids models retry payload typed storage executor lanes scheduler worker handle context",
+    "queue": "errors clock forking ids models retry payload typed storage executor lanes scheduler worker handle "
+    "context",
     "__init__": "errors models retry executor handle context queue",
     "testing": "errors clock ids models storage scheduler worker handle context queue __init__",
     "web": "errors models payload handle context queue __init__",

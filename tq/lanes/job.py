@@ -16,15 +16,15 @@ class Job:
     """One attempt. It is struck at most once (timeout or shutdown), and never after its handler has ended."""
 
     __slots__ = (
-        "_lock", "abandoned", "begun_at", "claimed_at", "collected", "ended", "kind", "seconds", "struck_at", "struck_why", "task",
-        "timeout",
+        "_lock", "abandoned", "begun_at", "claimed_at", "collected", "ended", "kind", "seconds", "struck_at",
+        "struck_why", "task", "timeout",
     )  # fmt: skip
 
-    def __init__(self, task: ClaimedTask, kind: TaskType, claimed_at: float) -> None:
+    def __init__(self, task: ClaimedTask, kind: TaskType, claimed_at: float, default_timeout: float) -> None:
         self.task = task
         self.kind = kind
         self.claimed_at = claimed_at  # by the monotonic clock, as all times of a job
-        self.timeout = task.timeout or kind.timeout
+        self.timeout = task.timeout or kind.timeout or default_timeout
         self.begun_at: float | None = None
         self.seconds = 0.0
         self.ended = False

@@ -18,7 +18,7 @@ _STRIKES = (TaskTimeout, TaskInterrupted)
 
 
 class ThreadLane:
-    """The threads of one type. They are fed by a SimpleQueue, which hands over in 0.4 µs (a pool takes 22: measured)."""
+    """The threads of one type, fed by a SimpleQueue: it hands over in 0.4 µs, a pool takes 22 (measured)."""
 
     def __init__(
         self,

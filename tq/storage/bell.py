@@ -39,10 +39,10 @@ class Bell:
 
 def ring_all(folder: Path) -> None:
     """Ring every bell in the folder. A dead worker's bell has no reader and is passed over."""
-    for name in os.listdir(folder):
-        if name.endswith(SUFFIX):
+    for path in folder.iterdir():
+        if path.suffix == SUFFIX:
             with contextlib.suppress(OSError):
-                fd = os.open(folder / name, os.O_WRONLY | os.O_NONBLOCK)
+                fd = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
                 try:
                     os.write(fd, b"!")
                 finally:

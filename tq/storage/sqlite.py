@@ -7,16 +7,15 @@ connection crosses a fork.
 from __future__ import annotations
 
 import contextlib
-import os
 import sqlite3
 import threading
 import time
-import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from tq.errors import DatabaseReplaced, NotInitialised, StorageError
+from tq.forking import renew_in_child
 from tq.models import WorkerRecord
 from tq.storage import bell, presence, sql, sqlite_file
 from tq.storage.driver import Autopsy, Row
@@ -30,13 +29,7 @@ T = TypeVar("T")
 _CHECKPOINT_ROWS = 1000  # as many rows as SQLite would let pages gather
 _PATIENCE_SECONDS = 30.0  # how long a foreign program may hold the database before we say so
 
-_drivers: weakref.WeakSet[SqliteDriver] = weakref.WeakSet()
 _inherited: list[Any] = []  # what a forked child must neither use nor close
-
-
-def _leave_parents() -> None:
-    for driver in list(_drivers):
-        driver.leave_parent()
 
 
 class SqliteSession:
@@ -79,9 +72,7 @@ class SqliteDriver:
         self._presences: list[LockFilePresence] = []
         self._closed = False
         self._open()
-        if not _drivers:
-            os.register_at_fork(after_in_child=_leave_parents)
-        _drivers.add(self)
+        renew_in_child(self)
 
     def _open(self) -> None:
         sqlite_file.prepare(self.path)
@@ -90,15 +81,13 @@ class SqliteDriver:
         self._group: GroupCommit[SqliteSession] = GroupCommit(self._commit)
         self._reading = threading.Lock()
         self._forked = False
-        self._lock.acquire()
-        try:
-            self._writer = sqlite_file.connect(self.path, self._durability)
-            migrate(self._writer, self.path)
-            self._reader = sqlite_file.connect(self.path, self._durability)
-        except sqlite3.Error as error:
-            raise sqlite_file.translate(error, self.path) from error
-        finally:
-            self._lock.release()
+        with self._lock.held():
+            try:
+                self._writer = sqlite_file.connect(self.path, self._durability)
+                migrate(self._writer, self.path)
+                self._reader = sqlite_file.connect(self.path, self._durability)
+            except sqlite3.Error as error:
+                raise sqlite_file.translate(error, self.path) from error
         self._session = self._make_session(self._writer, self._statements)
         self._read_session = self._make_session(self._reader, self._statements)
         self._file = self._identify()
@@ -111,23 +100,18 @@ class SqliteDriver:
         return value
 
     def _commit(self, entries: list[Entry[SqliteSession]]) -> None:
-        session = self._session
-        session.rings = session.hungry = False
-        self._lock.acquire()
-        try:
+        with self._lock.held():
+            session = self._session
+            session.rings = session.hungry = False
             self._check_file()
-            self._transact(session, entries)
+            try:
+                self._transact(session, entries)
+            except sqlite3.Error as error:
+                self._replace_if_suspect(error)
+                raise sqlite_file.translate(error, self.path) from error
             wake = session.rings and self._lock.hungry
-            if wake:
-                self._lock.hungry = False
-            if session.hungry:
-                self._lock.hungry = True
+            self._lock.hungry = session.hungry or (self._lock.hungry and not wake)
             self._checkpoint_if_due()
-        except sqlite3.Error as error:
-            self._replace_if_suspect(error)
-            raise sqlite_file.translate(error, self.path) from error
-        finally:
-            self._lock.release()
         if wake:
             bell.ring_all(self.folder)
 
@@ -185,12 +169,9 @@ class SqliteDriver:
 
     def enlist(self, worker: WorkerRecord) -> LockFilePresence:
         known = {row[0] for row in self.read(lambda session: session.rows("list_workers"))}
-        self._lock.acquire()
-        try:
+        with self._lock.held():  # a new lock file must not be swept before it is locked
             presence.sweep(self.folder, known)
             seat = LockFilePresence(self.folder, worker.id)
-        finally:
-            self._lock.release()
         self._presences.append(seat)
         return seat
 
@@ -204,7 +185,7 @@ class SqliteDriver:
 
     def _identify(self) -> tuple[int, int] | None:
         try:
-            status = os.stat(self.path)
+            status = self.path.stat()
         except FileNotFoundError:
             return None
         return status.st_dev, status.st_ino
@@ -222,8 +203,8 @@ class SqliteDriver:
         if self._forked:
             self._open()
 
-    def leave_parent(self) -> None:
-        """In a forked child: forget the parent's connections without closing them, and let go of its locks."""
+    def after_fork(self) -> None:
+        """Forget the parent's connections without closing them, and let go of its locks."""
         if self._closed or self._forked:
             return
         self._forked = True
@@ -237,12 +218,13 @@ class SqliteDriver:
         if self._closed:
             return
         self._closed = True
-        self._lock.acquire()
+        if self._forked:  # all that could be closed is the parent's
+            return
         try:
-            self._reader.close()
-            self._writer.close()
+            with self._lock.held(), self._reading:
+                self._reader.close()
+                self._writer.close()
         except sqlite3.Error as error:
             raise StorageError(f"{self.path}: {error}") from error
         finally:
-            self._lock.release()
             self._lock.close()

@@ -71,6 +71,8 @@ class Store:
             free = [] if EVERY_TYPE in paused else [want for want in wants if want.type not in paused]
             claimed, look_again_at = self._claim(session, worker_id, free, now) if free else ([], None)
             session.hungry |= len(claimed) < sum(want.room for want in wants)
+            limited = {want.type for want in wants if want.global_limit is not None}
+            session.rings |= any(settlement.task.type in limited for settlement in settlements)
             return Exchange(claimed, lost, look_again_at, paused)
 
         return self._driver.write(operation)

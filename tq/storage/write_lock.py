@@ -10,6 +10,9 @@ import fcntl
 import mmap
 import os
 import struct
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 _SIZE = 64
@@ -24,12 +27,16 @@ class WriteLock:
         if os.fstat(self._fd).st_size < _SIZE:
             os.ftruncate(self._fd, _SIZE)
         self._shared = mmap.mmap(self._fd, _SIZE)
+        self._threads = threading.Lock()  # the file's lock belongs to the descriptor, and would let all threads in
 
-    def acquire(self) -> None:
-        fcntl.flock(self._fd, fcntl.LOCK_EX)
-
-    def release(self) -> None:
-        fcntl.flock(self._fd, fcntl.LOCK_UN)
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        with self._threads:
+            try:  # a Ctrl-C that arrives right after the lock was taken must still let it go
+                fcntl.flock(self._fd, fcntl.LOCK_EX)
+                yield
+            finally:
+                fcntl.flock(self._fd, fcntl.LOCK_UN)
 
     @property
     def hungry(self) -> bool:
