@@ -62,7 +62,9 @@ class Page(NamedTuple):
         note: re.Match[str] | None = None
         for token in self.tokens:
             if token.type == "fence" and token.map is not None:
-                file, not_run = (note["text"] if note and note["kind"] == kind else None for kind in ("file", "not run"))
+                file, not_run = (
+                    note["text"] if note and note["kind"] == kind else None for kind in ("file", "not run")
+                )
                 found.append(Block(token.info.strip(), token.content, token.map[0] + 2, file, not_run))
             note = _NOTE.search(token.content) if token.type == "html_block" else None
         return found

@@ -85,7 +85,7 @@ class Player:
         comment = block.text.splitlines()[(statement.end_lineno or 1) - 1]
         where = self._where(block, statement.lineno - 1)
         if raises := _RAISES.search(comment):
-            with pytest.raises(BaseException) as caught:  # noqa: PT011 what it raises is compared below
+            with pytest.raises(BaseException) as caught:  # what it raises is compared below
                 self._execute(statement, where)
             said = f"{type(caught.value).__name__}: {caught.value}"
             assert matches(raises["text"], said), f"{where} raised {said}"

@@ -9,6 +9,7 @@ from types import ModuleType
 
 import pytest
 
+import tq
 from tests.architecture.source_files import PACKAGE, sources
 from tq import TaskQueue
 
@@ -24,6 +25,7 @@ def test_the_examples_of_a_module_run(name: str, folder: Path, monkeypatch: pyte
     monkeypatch.chdir(folder)
     module = importlib.import_module(name.removesuffix(".__init__"))
     queue = TaskQueue().init("tasks.db")
+    monkeypatch.setattr(tq, "tq", queue)  # the program's own queue, which no test may open
     try:
         results = run(module, {"tq": queue})
     finally:

@@ -39,5 +39,7 @@ def test_every_page_can_be_reached_from_the_readme():
         path = open_.pop()
         if path.suffix == ".md" and path not in seen:
             seen.add(path)
-            open_ += [(path.parent / link.partition("#")[0]).resolve() for link in read(path).links() if "://" not in link]
+            open_ += [
+                (path.parent / link.partition("#")[0]).resolve() for link in read(path).links() if "://" not in link
+            ]
     assert {page.path for page in pages()} <= seen
