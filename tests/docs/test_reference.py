@@ -210,7 +210,9 @@ def names_of_tq(page: Page) -> Iterator[str]:
 
 def classes() -> dict[str, type]:
     modules = [
-        "tq." + source.name.removesuffix(".py").replace("/", ".") for source in sources() if "cli" not in source.name
+        "tq." + source.name.removesuffix(".py").replace("/", ".")
+        for source in sources()
+        if source.part not in ("cli", "__main__")
     ]
     found = {}
     for module in modules:
