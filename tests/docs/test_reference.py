@@ -169,7 +169,7 @@ def logged() -> Iterator[str]:
         for node in ast.walk(source.tree):
             match node:
                 case ast.Call(function, [ast.Constant(str(text)), *_]) if dotted(function).startswith("log."):
-                    yield text.replace("%s", "…")
+                    yield re.sub(r"%[sdr]", "…", text)
                 case ast.Call(function, [ast.JoinedStr(parts)]) if dotted(function).endswith("._complain"):
                     yield "".join(part.value if isinstance(part, ast.Constant) else "…" for part in parts)
 
