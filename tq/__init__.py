@@ -1,8 +1,12 @@
 """tq turns a file into a task queue.
 
 >>> from tq import tq
->>> tq("email").set_worker(send).set_worker_count(3).set_rate_limit(5)  # doctest: +SKIP
->>> tq("email").add({"to": "a@example.com"})  # doctest: +SKIP
+>>> def send(message):
+...     return f"sent to {message['to']}"
+>>> tq("email").set_worker(send).set_worker_count(3).set_rate_limit(5)
+tq('email')
+>>> tq("email").submit({"to": "a@example.com"}).result(timeout=30)
+'sent to a@example.com'
 """
 
 from tq.context import TaskTypeContext

@@ -17,7 +17,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.05
 class TaskHandle:
     """What `submit` gives back. It stays valid in any process that uses the same database.
 
-    >>> tq("double").set_worker(lambda number: 2 * number).submit(21).result(timeout=5)  # doctest: +SKIP
+    >>> tq("double").set_worker(lambda number: 2 * number).submit(21).result(timeout=30)
     42
     """
 

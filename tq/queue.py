@@ -41,8 +41,9 @@ _INTERRUPT_SECONDS = 3.0
 class TaskQueue:
     """A queue in a database. `tq` is one; make others to use several databases in one program.
 
-    >>> other = TaskQueue()
-    >>> other.init("other.db")  # doctest: +SKIP
+    >>> other = TaskQueue().init("other.db")
+    >>> other.stop()
+    True
     """
 
     def __init__(self, *, clock: Clock | None = None, ids: IdFactory | None = None) -> None:
