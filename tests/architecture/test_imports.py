@@ -28,10 +28,11 @@ MAY_IMPORT = {
     "context": "errors clock models retry payload typed scheduler handle",
     "queue": "errors clock forking ids models retry payload typed storage executor lanes scheduler worker handle "
     "context",
-    "__init__": "errors models retry executor handle context queue",
+    "default": "queue",
+    "__init__": "errors models retry executor handle context queue default",
     "testing": "errors clock ids models storage scheduler worker handle context queue __init__",
     "web": "errors models payload handle context queue __init__",
-    "cli": "errors models payload handle context queue __init__ web",
+    "cli": "errors clock models payload handle context queue __init__ web",
     "__main__": "cli",
 }
 
