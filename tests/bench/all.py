@@ -18,18 +18,18 @@ from tests.bench.goals import GOALS
 from tests.bench.measure import Figure, Figures, read_figures
 from tests.bench.processes import ROOT
 
-ONE_PAIR = ["--repeats", "1"]
+TWO_PAIRS = ["--repeats", "2"]  # in one of them tq goes first, in the other the reference
 FULL = {
-    "enqueue": [*ONE_PAIR, "--n", "2000"],
-    "drain": [*ONE_PAIR, "--n", "10000"],
-    "latency": [*ONE_PAIR, "--n", "60"],
-    "idle": [*ONE_PAIR, "--n", "3"],
+    "enqueue": [*TWO_PAIRS, "--n", "2000"],
+    "drain": [*TWO_PAIRS, "--n", "10000"],
+    "latency": [*TWO_PAIRS, "--n", "60"],
+    "idle": [*TWO_PAIRS, "--n", "3"],
 }
 QUICK = {
-    "enqueue": [*ONE_PAIR, "--n", "500"],
-    "drain": [*ONE_PAIR, "--n", "2000"],
-    "latency": [*ONE_PAIR, "--n", "15"],
-    "idle": [*ONE_PAIR, "--n", "1"],
+    "enqueue": [*TWO_PAIRS, "--n", "500"],
+    "drain": [*TWO_PAIRS, "--n", "2000"],
+    "latency": ["--repeats", "1", "--n", "15"],
+    "idle": ["--repeats", "1", "--n", "1"],
 }
 FULL_TABLES = ["--repeats", "7", "--n", "2000", "--rows", "100000", "1000000"]
 QUICK_TABLES = ["--repeats", "3", "--n", "500", "--rows", "20000"]
@@ -68,12 +68,12 @@ def table(figures: Figures) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="little of everything, in half a minute")
-    parser.add_argument("--rounds", type=int, help="how often each program runs (7; quick: 1)")
+    parser.add_argument("--rounds", type=int, help="how often each program runs (4; quick: 1)")
     options = parser.parse_args()
     if options.quick:
         figures = gather(QUICK, QUICK_TABLES, options.rounds or 1)
     else:
-        figures = gather(FULL, FULL_TABLES, options.rounds or 7)
+        figures = gather(FULL, FULL_TABLES, options.rounds or 4)
     for name, figure in figures.items():
         print(json.dumps({"figure": name, **figure.summary(), "pairs": len(figure.tq)}), flush=True)
     print(table(figures))
