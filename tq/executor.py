@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import math
 import traceback
@@ -71,6 +70,8 @@ class Executor:
         try:
             value = _handler(kind)(_decode(kind, task))
             if inspect.isawaitable(value):  # a plain function that hands back a coroutine
+                import asyncio
+
                 value = asyncio.run(_await(value))
             return _success(value)
         except BaseException as error:

