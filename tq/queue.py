@@ -130,15 +130,18 @@ class TaskQueue:
         >>> @queue.worker("email", worker_count=3, rate_limit=5)
         ... def send(message): ...
         """
-        context: TaskTypeContext[Any] = self(type, payload) if payload is not None else self(type)
+        self(type, payload)  # refused here, not where the function is decorated
         for name in options:
             if name not in _WORKER_OPTIONS:
                 raise InvalidOption(f"worker() has no option {name!r}; it knows {', '.join(_WORKER_OPTIONS)}")
 
         def register(handler: H) -> H:
+            draft: Any = _Draft()  # of all that a context asks of its queue, only this is needed here
+            context: TaskTypeContext[Any] = TaskTypeContext(draft, type, payload)
             for name, value in options.items():
                 _apply(getattr(context, f"set_{name}"), value)
             context.set_worker(handler)
+            self.configure(type, **draft.changes)
             return handler
 
         return register
@@ -278,6 +281,16 @@ class TaskQueue:
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _WORKER_OPTIONS = ("backoff", "global_limit", "max_attempts", "no_retry", "rate_limit", "timeout", "worker_count")
+
+
+class _Draft:
+    """Stands in for the queue until all options are known to be right: then they change together, or not at all."""
+
+    def __init__(self) -> None:
+        self.changes: dict[str, Any] = {}
+
+    def configure(self, name: str, **changes: Any) -> None:
+        self.changes.update(changes)
 
 
 def _on_signal(worker: Worker, awake: queue.SimpleQueue[None]) -> None:
