@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import random
 import sys
@@ -31,6 +32,8 @@ from tq.models import (
     Want,
 )
 from tq.retry import Backoff
+
+log = logging.getLogger("tq")
 
 RunAfter = datetime | timedelta | float | int | None
 
@@ -129,12 +132,15 @@ class Scheduler:
 
 
 def _delay_of(rule: Callable[[int], float], attempts: int) -> float:
-    """A delay by the program's own rule. A broken rule must not cost the task its retry."""
+    """A delay by the program's own rule. A broken rule must not cost the task its retry, nor the worker its life."""
     try:
         delay = float(rule(attempts))
-    except Exception:
-        return Backoff().delay(attempts, lambda low, high: (low + high) / 2)
-    return delay if math.isfinite(delay) and delay >= 0 else 0.0
+        if math.isfinite(delay):
+            return max(0.0, delay)
+        log.warning("the rule of set_backoff() answered %r for attempt %d; waiting as by default", delay, attempts)
+    except BaseException:
+        log.warning("the rule of set_backoff() is broken; waiting as by default", exc_info=True)
+    return Backoff().delay(attempts, lambda low, high: (low + high) / 2)
 
 
 # --- options of add() --------------------------------------------------------------------------------------------
