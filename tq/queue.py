@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import dataclasses
 import logging
 import os
@@ -19,8 +20,8 @@ from typing_extensions import Self
 from tq import typed
 from tq.clock import Clock, SystemClock
 from tq.context import TaskTypeContext
-from tq.errors import InvalidOption, NotInitialised, StorageError, TaskNotFound
-from tq.executor import Executor
+from tq.errors import InvalidOption, NotInitialised, NotInTask, StorageError, TaskNotFound
+from tq.executor import Executor, current_task
 from tq.forking import renew_in_child
 from tq.handle import TaskHandle
 from tq.ids import IdFactory
@@ -247,21 +248,21 @@ class TaskQueue:
         try:
             if not worker.done.is_set():
                 awake.get()
-            died = not worker.stopping
+            if not worker.stopping:
+                raise StorageError(
+                    f"the worker on {self._database} has ended by itself, the log says why; restart the program"
+                )
             log.info("stopping: waiting for running tasks; signal again to interrupt them")
             self.stop(timeout)
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-        if died:
-            raise StorageError(
-                f"the worker on {self._database} has ended by itself, the log says why; restart the program"
-            )
 
     def stop(self, timeout: float = 30.0) -> bool:
         """Finish what runs, give back what has not started, and close the database. Answers whether all had ended."""
         worker, ended = self._worker, True
         if worker is not None:
+            _refuse_inside_handler(worker)
             worker.stop()
             ended = worker.done.wait(timeout)
             if not ended:
@@ -298,6 +299,15 @@ def _on_signal(worker: Worker, awake: queue.SimpleQueue[None]) -> None:
         worker.interrupt()
     worker.stop()
     awake.put(None)
+
+
+def _refuse_inside_handler(worker: Worker) -> None:
+    with contextlib.suppress(NotInTask):
+        if worker.owns(current_task().id):
+            raise InvalidOption(
+                "stop() waits for running tasks, and would wait for this one: call it outside of handlers, "
+                "or end the process with SIGTERM"
+            )
 
 
 def _check_type_name(name: Any) -> None:

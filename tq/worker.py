@@ -6,6 +6,7 @@ drives many of them over virtual time.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import socket
@@ -270,6 +271,10 @@ class Worker:
     def _lane(self, job: Job) -> Lane:
         return self._lanes.lane_of(job.kind)
 
+    def owns(self, task_id: str) -> bool:
+        """Whether this worker has claimed the task and not settled it. Any thread may call it."""
+        return task_id in self._jobs
+
     def overdue(self) -> int:
         """Handlers that were given up on and still run."""
         return sum(lane.overdue() for lane in self._lanes.all())
@@ -325,7 +330,8 @@ class Worker:
             self._presence.leave()
         except Exception as error:
             log.warning("the worker left without saying goodbye: %s", error)
-            self._presence.drop()
+            with contextlib.suppress(OSError):
+                self._presence.drop()
         finally:
             self.done.set()
             self.at_end()
