@@ -123,7 +123,12 @@ class TaskTypeContext(Generic[P]):
             raise InvalidOption(
                 f"set_backoff({rule!r}): give base=, factor=, cap= and jitter=, or a function of attempts"
             )
-        return self._set(backoff=rule or Backoff(base, factor, cap, jitter))
+        numbers = Backoff(base, factor, cap, jitter)
+        if rule is not None and numbers != Backoff():
+            raise InvalidOption(
+                "set_backoff(): give a function of attempts, or base=, factor=, cap= and jitter=, not both"
+            )
+        return self._set(backoff=rule or numbers)
 
     def set_no_retry(self, *errors: type[BaseException]) -> Self:
         """Exceptions after which a task fails at once, as it does after `PermanentError`."""
@@ -157,6 +162,10 @@ async def _in_thread(call: Callable[[], T]) -> T:
 def _check_handler(handler: Any) -> None:
     if not callable(handler):
         raise InvalidOption(f"set_worker({handler!r}): give a function that takes one argument, the task's input")
+    if inspect.isgeneratorfunction(handler) or inspect.isasyncgenfunction(handler):
+        raise InvalidOption(
+            f"set_worker({handler.__name__}): calling a function with yield runs nothing of it; use return instead"
+        )
     try:
         inspect.signature(handler).bind(None)
     except TypeError as error:

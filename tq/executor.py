@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from tq import typed
-from tq.errors import NotInTask, PayloadError, PermanentError, RetryAfter, TaskInterrupted, TaskTimeout
+from tq.errors import NotInTask, PayloadError, PermanentError, RetryAfter
 from tq.models import ClaimedTask, Failed, Outcome, Retry, Succeeded, TaskType
 from tq.payload import encode, loads, storable
 
@@ -115,8 +115,6 @@ def _failure(kind: TaskType, error: BaseException) -> Outcome:
             return Failed(summary, details)
         case RetryAfter():
             return Retry(summary, _seconds(error), details)
-        case TaskTimeout() | TaskInterrupted():
-            return Retry(str(error) or summary, None, details)
     if isinstance(error, kind.no_retry):
         return Failed(summary, details)
     return Retry(summary, None, details)
@@ -126,7 +124,7 @@ def _seconds(error: RetryAfter) -> float | None:
     """The delay a handler asked for; None, and so the type's own, where that is not a number to wait for."""
     try:
         seconds = float(error.seconds)
-    except (TypeError, ValueError):
+    except Exception:
         return None
     return max(0.0, seconds) if math.isfinite(seconds) else None
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import random
+import sys
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Any, TypedDict
@@ -30,6 +32,8 @@ from tq.models import (
     Want,
 )
 from tq.retry import Backoff
+
+log = logging.getLogger("tq")
 
 RunAfter = datetime | timedelta | float | int | None
 
@@ -128,12 +132,15 @@ class Scheduler:
 
 
 def _delay_of(rule: Callable[[int], float], attempts: int) -> float:
-    """A delay by the program's own rule. A broken rule must not cost the task its retry."""
+    """A delay by the program's own rule. A broken rule must not cost the task its retry, nor the worker its life."""
     try:
         delay = float(rule(attempts))
-    except Exception:
-        return Backoff().delay(attempts, lambda low, high: (low + high) / 2)
-    return delay if math.isfinite(delay) and delay >= 0 else 0.0
+        if math.isfinite(delay):
+            return max(0.0, delay)
+        log.warning("the rule of set_backoff() answered %r for attempt %d; waiting as by default", delay, attempts)
+    except BaseException:
+        log.warning("the rule of set_backoff() is broken; waiting as by default", exc_info=True)
+    return Backoff().delay(attempts, lambda low, high: (low + high) / 2)
 
 
 # --- options of add() --------------------------------------------------------------------------------------------
@@ -201,6 +208,6 @@ def whole_number(name: str, value: Any) -> int:
 
 
 def positive_number(name: str, value: Any) -> float:
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value) or value <= 0:
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value <= sys.float_info.max:
         raise InvalidOption(f"{name}={value!r}: give a finite number above 0")
     return float(value)

@@ -6,6 +6,7 @@ drives many of them over virtual time.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import socket
@@ -91,6 +92,7 @@ class Worker:
         self._interrupted = False
         self.stopping = False
         self.done = threading.Event()
+        self.at_end: Callable[[], None] = lambda: None
 
     def _enlist(self) -> Presence:
         pid = os.getpid()
@@ -105,6 +107,8 @@ class Worker:
                 self._sleep(self._guarded_step())
         except NotInitialised:
             log.warning("the queue was closed while tasks ran; the next worker on this database takes them over")
+        except BaseException:
+            log.critical("the worker met an error that it cannot work with, and ends", exc_info=True)
         finally:
             self._leave()
 
@@ -267,6 +271,10 @@ class Worker:
     def _lane(self, job: Job) -> Lane:
         return self._lanes.lane_of(job.kind)
 
+    def owns(self, task_id: str) -> bool:
+        """Whether this worker has claimed the task and not settled it. Any thread may call it."""
+        return task_id in self._jobs
+
     def overdue(self) -> int:
         """Handlers that were given up on and still run."""
         return sum(lane.overdue() for lane in self._lanes.all())
@@ -316,10 +324,14 @@ class Worker:
     def _leave(self) -> None:
         try:
             for lane in self._lanes.all():
+                lane.withdraw(lambda type_: True)
                 lane.close()
             self._store.retire(self.id)
-        except (NotInitialised, StorageError) as error:
-            log.warning("the worker left without saying goodbye: %s", error)
-        finally:
             self._presence.leave()
+        except Exception as error:
+            log.warning("the worker left without saying goodbye: %s", error)
+            with contextlib.suppress(OSError):
+                self._presence.drop()
+        finally:
             self.done.set()
+            self.at_end()

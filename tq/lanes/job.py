@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -90,6 +91,12 @@ class Basket:
 
     def __len__(self) -> int:
         return len(self._jobs)
+
+
+def end_forked_child(pid: int) -> None:
+    """A child that a handler has forked, and that comes out of the handler, has no worker to go back to."""
+    if os.getpid() != pid:
+        os._exit(0)
 
 
 class Lane(Protocol):

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 import threading
 from collections import Counter, deque
 from collections.abc import Callable
 
 from tq.clock import Clock
 from tq.executor import Executor
-from tq.lanes.job import Basket, Job, Strike
+from tq.lanes.job import Basket, Job, Strike, end_forked_child
+
+log = logging.getLogger("tq")
 
 _ANSWER_SECONDS = 0.25
 
@@ -30,8 +34,10 @@ class LoopLane:
         self._clock = clock
         self._started = started
         self._stopping = stopping
+        self._pid = os.getpid()
         self._abandoned: set[str] = set()
         self._round = _Round(self._attempt)
+        self._stuck: list[_Round] = []  # blocked by a handler that was given up on
 
     def start(self, jobs: list[Job]) -> None:
         self._round.accept(jobs)
@@ -40,6 +46,7 @@ class LoopLane:
         self._started(job.task.id)
         job.begun_at = begun_at = self._clock.monotonic()
         outcome = await self._executor.run_async(job.kind, job.task, lambda: self._stopping() or job.struck)
+        end_forked_child(self._pid)
         job.seconds = self._clock.monotonic() - begun_at
         job.end()
         if job.abandoned:
@@ -48,15 +55,21 @@ class LoopLane:
             self._basket.put(job, job.verdict(outcome), last=not self._round.pending)
 
     def strike(self, job: Job, by: Strike, why: str, now: float) -> None:
-        job.strike(why, now, lambda: self._round.cancel(job))
+        job.strike(why, now, lambda: self._cancel(job))
+
+    def _cancel(self, job: Job) -> None:
+        self._stuck = [round_ for round_ in self._stuck if round_.busy]
+        for round_ in (self._round, *self._stuck):
+            round_.cancel(job)
 
     def abandon(self, job: Job) -> None:
         self._abandoned.add(job.task.id)
         if self._round.answers():
             self._round.forget(job)
         else:  # a handler blocks the loop: leave it alone with it, the others go on in a new one
-            stuck, self._round = self._round, _Round(self._attempt)
-            self._round.accept(stuck.retire())
+            self._stuck.append(self._round)
+            self._round = _Round(self._attempt)
+            self._round.accept(self._stuck[-1].retire())
 
     def withdraw(self, concerns: Callable[[str], bool]) -> list[Job]:
         return self._round.withdraw(concerns)
@@ -77,13 +90,19 @@ class _Round:
         self._lock = threading.Lock()
         self.pending: deque[Job] = deque()
         self._running: Counter[str] = Counter()
+        self._admitted: dict[str, Job] = {}  # have a place, and have not begun: the loop may be blocked
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._retired = False
         threading.Thread(target=self._run, name="tq-loop", daemon=True).start()
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
-        self._loop.run_forever()
+        while True:
+            try:
+                self._loop.run_forever()
+                break
+            except BaseException:  # such as SystemExit in a task that a handler has started
+                log.warning("a handler's own task tried to end the event loop, which goes on", exc_info=True)
         self._loop.close()
 
     def accept(self, jobs: list[Job]) -> None:
@@ -97,11 +116,16 @@ class _Round:
             for job in waiting:
                 if self._running[job.task.type] < job.kind.worker_count:
                     self._running[job.task.type] += 1
+                    self._admitted[job.task.id] = job
                     self._tasks[job.task.id] = self._loop.create_task(self._occupy(job))
                 else:
                     self.pending.append(job)
 
     async def _occupy(self, job: Job) -> None:
+        with self._lock:
+            if self._admitted.get(job.task.id) is not job:  # it was withdrawn
+                return
+            del self._admitted[job.task.id]
         try:
             await self._attempt(job)  # type: ignore[misc]
         finally:
@@ -117,6 +141,10 @@ class _Round:
         if self.pending:
             self._loop.call_soon_threadsafe(self._admit)
 
+    @property
+    def busy(self) -> bool:
+        return bool(self._tasks)
+
     def cancel(self, job: Job) -> None:
         task = self._tasks.get(job.task.id)
         if task is not None:
@@ -129,13 +157,18 @@ class _Round:
 
     def withdraw(self, concerns: Callable[[str], bool]) -> list[Job]:
         with self._lock:
-            jobs = [job for job in self.pending if concerns(job.task.type)]
+            jobs = [job for job in (*self._admitted.values(), *self.pending) if concerns(job.task.type)]
             self.pending = deque(job for job in self.pending if not concerns(job.task.type))
+            for job in jobs:
+                if self._admitted.pop(job.task.id, None) is not None:
+                    del self._tasks[job.task.id]
+                    self._running[job.task.type] -= 1
         return jobs
 
     def retire(self) -> list[Job]:
         """Stop when the last running handler has ended; hand back what had not started."""
         self._retired = True
+        jobs = self.withdraw(lambda type_: True)
         if not self._tasks:
             self._loop.call_soon_threadsafe(self._loop.stop)
-        return self.withdraw(lambda type_: True)
+        return jobs

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import itertools
+import os
 import queue
 import threading
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from collections.abc import Callable
 from tq.clock import Clock
 from tq.errors import TaskInterrupted, TaskTimeout
 from tq.executor import Executor
-from tq.lanes.job import Basket, Job, Strike
+from tq.lanes.job import Basket, Job, Strike, end_forked_child
 from tq.models import Outcome
 
 _STRIKES = (TaskTimeout, TaskInterrupted)
@@ -36,6 +37,7 @@ class ThreadLane:
         self._clock = clock
         self._started = started
         self._stopping = stopping
+        self._pid = os.getpid()
         self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()  # None sends one thread home
         self._places = 0  # threads that serve the queue: neither sent home nor abandoned
         self._runners: dict[str, threading.Thread] = {}  # by task id
@@ -65,6 +67,7 @@ class ThreadLane:
         while (job := self._queue.get()) is not None:
             self._runners[job.task.id] = me
             outcome = self._attempt(job)
+            end_forked_child(self._pid)
             self._runners.pop(job.task.id, None)
             if job.abandoned:  # the attempt was settled without us, and another thread has our place
                 self._abandoned.discard(me)

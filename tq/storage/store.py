@@ -134,7 +134,7 @@ class Store:
             bucket = ratelimit.take(bucket, len(rows))
             if rows:
                 session.change("write_bucket", (want.type, *bucket))
-            if len(rows) == count < want.room:
+            if len(rows) == count < want.room and not ratelimit.available(bucket):  # else another limit holds us
                 moments.append(ratelimit.next_token_at(bucket, want.rate_limit))
         return rows
 
