@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from pathlib import Path
 
@@ -18,11 +19,10 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
         raise SchemaTooNew(
             f"{path} has schema version {version}, made by a newer tq; this one knows {newest}: upgrade tq-tasks"
         )
-    if version == 0:
-        _refuse_foreign_table(connection, path)
     for number, script in migrations:
         if number > version:
-            connection.executescript(f"BEGIN IMMEDIATE;\n{script}\n{_SET_VERSION.format(number)}COMMIT;")
+            _refuse_foreign_tables(connection, script, path)
+            _apply(connection, f"BEGIN IMMEDIATE;\n{script}\n{_SET_VERSION.format(number)}COMMIT;")
 
 
 _SET_VERSION = """
@@ -39,9 +39,22 @@ def schema_version(connection: sqlite3.Connection) -> int:
     return int(rows[0][0]) if rows else 0
 
 
-def _refuse_foreign_table(connection: sqlite3.Connection, path: Path) -> None:
-    if _has_table(connection, "tasks"):
-        raise DatabaseUnusable(f"{path} has a table named tasks that is not tq's; give tq a file of its own")
+_CREATED_TABLE = re.compile(r"^CREATE TABLE (\w+)", re.MULTILINE)
+
+
+def _refuse_foreign_tables(connection: sqlite3.Connection, script: str, path: Path) -> None:
+    for name in _CREATED_TABLE.findall(script):
+        if _has_table(connection, name):
+            raise DatabaseUnusable(f"{path} has a table named {name} that is not tq's; give tq a file of its own")
+
+
+def _apply(connection: sqlite3.Connection, script: str) -> None:
+    try:
+        connection.executescript(script)
+    except BaseException:
+        if connection.in_transaction:  # or the file stays locked for as long as somebody keeps the error
+            connection.execute("ROLLBACK")
+        raise
 
 
 def _has_table(connection: sqlite3.Connection, name: str) -> bool:
