@@ -41,6 +41,7 @@ _TROUBLE_SECONDS = 10.0  # one line in this time while the database is in troubl
 _RETRY_STORAGE_SECONDS = 0.5
 _WATCH_SECONDS = (0.02, 1.0)
 _MEAN_WEIGHT = 0.1
+_UNSETTLED_SECONDS = 0.02  # how long an outcome may wait for company while more lies claimed ahead
 
 
 class Lanes(Protocol):
@@ -221,6 +222,8 @@ class Worker:
         if self._jobs:
             moments.append(self._watch_at)
         seconds = min(moments) - self._clock.monotonic()
+        if any(self._in_flight[kind.name] > kind.worker_count for kind in self._kinds()):
+            seconds = min(seconds, _UNSETTLED_SECONDS)
         configuring = self._scheduler.configuring(self._kinds())
         return min(seconds, configuring) if configuring else seconds
 

@@ -73,7 +73,7 @@ class SqliteDriver:
         session: Callable[[sqlite3.Connection, dict[str, str]], SqliteSession] = SqliteSession,
         write_lock: Callable[[Path], WriteLock] = WriteLock,
     ) -> None:
-        self.path = path.absolute()
+        self.path = path.resolve()  # two names of one file must share one lock folder
         self.folder = self.path.with_name(self.path.name + "-tq")
         self._durability = durability
         self._statements = statements or sql.statements("sqlite")
