@@ -171,10 +171,8 @@ class Worker:
 
     def _end(self, job: Job, outcome: Outcome) -> None:
         """A job has left its lane: its place is free, and its outcome goes with the next exchange."""
-        if not job.collected:  # a handler may end in the very moment in which it is given up on
-            job.collected = True
-            self._in_flight[job.task.type] -= 1
-            self._unsettled.append((job, outcome))
+        self._in_flight[job.task.type] -= 1
+        self._unsettled.append((job, outcome))
 
     def _settlement(self, task: ClaimedTask, outcome: Outcome) -> Settlement:
         details = outcome.details if isinstance(outcome, (Retry, Failed)) else None
@@ -258,7 +256,7 @@ class Worker:
             self._abandon(job)
 
     def _abandon(self, job: Job) -> None:
-        if job.abandoned:
+        if not job.give_up():
             return
         self._lane(job).abandon(job)
         log.warning(

@@ -16,7 +16,7 @@ class Job:
     """One attempt. It is struck at most once (timeout or shutdown), and never after its handler has ended."""
 
     __slots__ = (
-        "_lock", "abandoned", "begun_at", "claimed_at", "collected", "ended", "kind", "seconds", "struck_at",
+        "_lock", "abandoned", "begun_at", "claimed_at", "ended", "kind", "seconds", "struck_at",
         "struck_why", "task", "timeout",
     )  # fmt: skip
 
@@ -28,7 +28,6 @@ class Job:
         self.begun_at: float | None = None
         self.seconds = 0.0
         self.ended = False
-        self.collected = False  # by the worker
         self.abandoned = False
         self.struck_at: float | None = None
         self.struck_why = ""
@@ -44,6 +43,14 @@ class Job:
             if self.running and self.struck_at is None:
                 self.struck_at, self.struck_why = now, why
                 deliver()
+
+    def give_up(self) -> bool:
+        """Settle without the handler, which will not stop. False if it has ended after all, and will be heard."""
+        with self._lock:
+            if self.ended or self.abandoned:
+                return False
+            self.abandoned = True
+            return True
 
     @property
     def running(self) -> bool:

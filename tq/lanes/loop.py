@@ -51,7 +51,6 @@ class LoopLane:
         job.strike(why, now, lambda: self._round.cancel(job))
 
     def abandon(self, job: Job) -> None:
-        job.abandoned = True
         self._abandoned.add(job.task.id)
         if self._round.answers():
             self._round.forget(job)

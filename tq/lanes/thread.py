@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import itertools
 import queue
@@ -35,23 +36,29 @@ class ThreadLane:
         self._clock = clock
         self._started = started
         self._stopping = stopping
-        self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
-        self._threads: set[threading.Thread] = set()
+        self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()  # None sends one thread home
+        self._places = 0  # threads that serve the queue: neither sent home nor abandoned
         self._runners: dict[str, threading.Thread] = {}  # by task id
         self._abandoned: set[threading.Thread] = set()
         self._numbers = itertools.count(1)
 
     def start(self, jobs: list[Job]) -> None:
-        wanted = min(jobs[0].kind.worker_count, len(jobs) + self._queue.qsize() + len(self._runners))
-        while len(self._threads) < wanted:
-            self._spawn()
+        limit = jobs[0].kind.worker_count
+        self._send_home(self._places - limit)
+        self._hire(min(limit, len(jobs) + self._queue.qsize() + len(self._runners)) - self._places)
         for job in jobs:
             self._queue.put(job)
 
-    def _spawn(self) -> None:
-        thread = threading.Thread(target=self._work, name=f"tq-{self._name}-{next(self._numbers)}", daemon=True)
-        self._threads.add(thread)
-        thread.start()
+    def _hire(self, count: int) -> None:
+        for _ in range(count):
+            name = f"tq-{self._name}-{next(self._numbers)}"
+            threading.Thread(target=self._work, name=name, daemon=True).start()
+            self._places += 1
+
+    def _send_home(self, count: int) -> None:
+        for _ in range(count):
+            self._queue.put(None)
+            self._places -= 1
 
     def _work(self) -> None:
         me = threading.current_thread()
@@ -88,29 +95,24 @@ class ThreadLane:
             job.strike(why, now, lambda: _raise_in(ident, by))
 
     def abandon(self, job: Job) -> None:
-        job.abandoned = True
-        thread = self._runners.get(job.task.id)
-        if thread is not None:
-            self._threads.discard(thread)
-            self._abandoned.add(thread)
+        self._places -= 1
+        self._abandoned.add(self._runners[job.task.id])
 
     def withdraw(self, concerns: Callable[[str], bool]) -> list[Job]:
-        jobs: list[Job] = []
-        while concerns(self._name):
-            try:
-                job = self._queue.get_nowait()
-            except queue.Empty:
-                break
-            if job is not None:
-                jobs.append(job)
+        waiting: list[Job | None] = []
+        with contextlib.suppress(queue.Empty):
+            while concerns(self._name):
+                waiting.append(self._queue.get_nowait())
+        jobs = [job for job in waiting if job is not None]
+        for _ in range(len(waiting) - len(jobs)):
+            self._queue.put(None)
         return jobs
 
     def overdue(self) -> int:
         return sum(thread.is_alive() for thread in list(self._abandoned))
 
     def close(self) -> None:
-        for _ in self._threads:
-            self._queue.put(None)
+        self._send_home(self._places)
 
 
 def _raise_in(thread_id: int, error: Strike | None) -> None:
