@@ -76,7 +76,7 @@ MAY_OPEN_A_FILE = {
     ("storage/presence.py", "boot_id"): "the kernel's boot id",
     ("storage/presence.py", "identity"): "the kernel's list of processes",
     ("storage/bell.py", "__init__"): "the worker's own bell",
-    ("storage/bell.py", "ring_all"): "the bells beside the database",
+    ("storage/bell.py", "_ring"): "the bells beside the database",
     ("storage/sql/__init__.py", "statements"): "tq's own .sql files",
     ("storage/sql/__init__.py", "migrations"): "tq's own .sql files",
 }

@@ -12,6 +12,7 @@ import select
 from pathlib import Path
 
 SUFFIX = ".bell"
+_LONGEST_WAIT_SECONDS = 86_400.0  # poll() takes no more than 24 days
 
 
 class Bell:
@@ -24,15 +25,16 @@ class Bell:
         self._poll.register(self._fd, select.POLLIN)
 
     def wait(self, seconds: float) -> bool:
-        rung = bool(self._poll.poll(max(0.0, seconds) * 1000))
+        rung = bool(self._poll.poll(min(max(0.0, seconds), _LONGEST_WAIT_SECONDS) * 1000))
         if rung:
             with contextlib.suppress(BlockingIOError):
                 os.read(self._fd, 65536)
         return rung
 
     def ring(self) -> None:
-        with contextlib.suppress(BlockingIOError):  # a full FIFO rings already
-            os.write(self._fd, b"!")
+        """By its path, as everybody does: after `close` the number of our descriptor may belong to another file, and
+        signal handlers, other threads and forked children ring too."""
+        _ring(self._path)
 
     def remove(self) -> None:
         self._path.unlink(missing_ok=True)
@@ -42,12 +44,17 @@ class Bell:
 
 
 def ring_all(folder: Path) -> None:
-    """Ring every bell in the folder. A dead worker's bell has no reader and is passed over."""
+    """Ring every bell in the folder."""
     for path in folder.iterdir():
         if path.suffix == SUFFIX:
-            with contextlib.suppress(OSError):
-                fd = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
-                try:
-                    os.write(fd, b"!")
-                finally:
-                    os.close(fd)
+            _ring(path)
+
+
+def _ring(path: Path) -> None:
+    """A bell that is full rings already; that of a dead worker has no reader; one that has gone needs no ring."""
+    with contextlib.suppress(OSError):
+        fd = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+        try:
+            os.write(fd, b"!")
+        finally:
+            os.close(fd)
