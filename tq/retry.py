@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -27,7 +27,8 @@ class Backoff:
     def __post_init__(self) -> None:
         for name in ("base", "factor", "cap", "jitter"):
             value = getattr(self, name)
-            if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value) or value < 0:
+            number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            if not number or not 0 <= value <= sys.float_info.max:
                 raise InvalidOption(f"set_backoff({name}={value!r}): give a finite number that is not negative")
         if self.jitter > 1:
             raise InvalidOption(f"set_backoff(jitter={self.jitter!r}): give a share from 0 (exact) to 1")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import sys
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Any, TypedDict
@@ -201,6 +202,6 @@ def whole_number(name: str, value: Any) -> int:
 
 
 def positive_number(name: str, value: Any) -> float:
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value) or value <= 0:
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value <= sys.float_info.max:
         raise InvalidOption(f"{name}={value!r}: give a finite number above 0")
     return float(value)
