@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tq.clock import Clock
@@ -15,15 +15,15 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.05
 
 
 class TaskHandle:
-    """What `submit` gives back. It stays valid in any process that uses the same database.
+    """What `submit` gives back. It stays valid for as long as its queue is open on the same database.
 
     >>> tq("double").set_worker(lambda number: 2 * number).submit(21).result(timeout=5)  # doctest: +SKIP
     42
     """
 
-    def __init__(self, task_id: str, store: Store, clock: Clock) -> None:
+    def __init__(self, task_id: str, opened: Callable[[], Store], clock: Clock) -> None:
         self.id = task_id
-        self._store = store
+        self._store = opened
         self._clock = clock
 
     def __repr__(self) -> str:
@@ -31,7 +31,7 @@ class TaskHandle:
 
     def task(self) -> Task:
         """The task as it stands now."""
-        task = self._store.get(self.id)
+        task = self._store().get(self.id)
         if task is None:
             raise TaskNotFound(f"there is no task {self.id}: it was deleted, or lives in another database")
         return task
@@ -64,7 +64,7 @@ class TaskHandle:
         return self._outcome(await self.await_end(timeout), timeout)
 
     def _ended(self) -> bool:
-        status = self._store.status(self.id)
+        status = self._store().status(self.id)
         if status is None:
             raise TaskNotFound(f"there is no task {self.id}: it was deleted, or lives in another database")
         return status[1]

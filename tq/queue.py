@@ -6,6 +6,7 @@ import atexit
 import dataclasses
 import logging
 import os
+import queue
 import signal
 import sqlite3
 import threading
@@ -18,7 +19,7 @@ from typing_extensions import Self
 from tq import typed
 from tq.clock import Clock, SystemClock
 from tq.context import TaskTypeContext
-from tq.errors import InvalidOption, NotInitialised, TaskNotFound
+from tq.errors import InvalidOption, NotInitialised, StorageError, TaskNotFound
 from tq.executor import Executor
 from tq.forking import renew_in_child
 from tq.handle import TaskHandle
@@ -117,8 +118,7 @@ class TaskQueue:
 
     def __call__(self, type: str, payload: Any = None) -> TaskTypeContext[Any]:
         """The context of a task type; with a payload class its inputs are checked, by mypy and at run time."""
-        if not isinstance(type, str) or not 0 < len(type) <= 255 or not type.isprintable():
-            raise InvalidOption(f"tq({type!r}): a task type is a text of 1 to 255 printable characters")
+        _check_type_name(type)
         if payload is not None:
             typed.check_payload_type(payload)
         return TaskTypeContext(self, type, payload)
@@ -167,7 +167,8 @@ class TaskQueue:
 
     def handle(self, task_id: str) -> TaskHandle:
         """A handle on any task of this database, by its id."""
-        return TaskHandle(task_id, self._opened(), self._clock)
+        self._opened()
+        return TaskHandle(task_id, self._opened, self._clock)
 
     def get(self, task_id: str) -> Task:
         """A task as it stands now."""
@@ -180,13 +181,13 @@ class TaskQueue:
 
     def pause(self, type: str | None = None) -> None:
         """Start nothing, or nothing of this type, until `resume`: in every process, also after a restart."""
-        self._opened().pause(type or EVERY_TYPE)
+        self._opened().pause(_pausable(type))
         if self._worker is not None:
             self._worker.look()
 
     def resume(self, type: str | None = None) -> None:
         """End a pause. A type that was paused by itself stays paused when the whole queue resumes."""
-        self._opened().resume(type or EVERY_TYPE)
+        self._opened().resume(_pausable(type))
 
     def stats(self) -> QueueStats:
         """How many tasks are in which status, in all and by type; and what needs a look."""
@@ -236,20 +237,23 @@ class TaskQueue:
             raise InvalidOption(
                 "run() has nothing to run: register a handler first, with tq('type').set_worker(function)"
             )
-        stop = threading.Event()
-        before = {number: signal.signal(number, lambda *_: self._on_signal(stop)) for number in _SIGNALS}
+        worker = self._worker
+        awake: queue.SimpleQueue[None] = queue.SimpleQueue()  # put() is safe in a signal handler, Event.set() is not
+        worker.at_end = lambda: awake.put(None)
+        before = {number: signal.signal(number, lambda *_: _on_signal(worker, awake)) for number in _SIGNALS}
         try:
-            stop.wait()
+            if not worker.done.is_set():
+                awake.get()
+            died = not worker.stopping
             log.info("stopping: waiting for running tasks; signal again to interrupt them")
             self.stop(timeout)
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-
-    def _on_signal(self, stop: threading.Event) -> None:
-        if stop.is_set() and self._worker is not None:
-            self._worker.interrupt()
-        stop.set()
+        if died:
+            raise StorageError(
+                f"the worker on {self._database} has ended by itself, the log says why; restart the program"
+            )
 
     def stop(self, timeout: float = 30.0) -> bool:
         """Finish what runs, give back what has not started, and close the database. Answers whether all had ended."""
@@ -276,6 +280,25 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _WORKER_OPTIONS = ("backoff", "global_limit", "max_attempts", "no_retry", "rate_limit", "timeout", "worker_count")
 
 
+def _on_signal(worker: Worker, awake: queue.SimpleQueue[None]) -> None:
+    if worker.stopping:
+        worker.interrupt()
+    worker.stop()
+    awake.put(None)
+
+
+def _check_type_name(name: Any) -> None:
+    if not isinstance(name, str) or not 0 < len(name) <= 255 or not name.isprintable():
+        raise InvalidOption(f"tq({name!r}): a task type is a text of 1 to 255 printable characters")
+
+
+def _pausable(type_: str | None) -> str:
+    if type_ is None:
+        return EVERY_TYPE
+    _check_type_name(type_)
+    return type_
+
+
 def _apply(setter: Callable[..., Any], value: Any) -> None:
     match value:
         case dict():
@@ -293,6 +316,8 @@ def _path_of(database: str | os.PathLike[str] | sqlite3.Connection | None) -> Pa
         return sqlite_file.file_of(database)
     if database is None:
         database = os.environ.get("TQ_DATABASE_URL") or DEFAULT_DATABASE
+    if not isinstance(database, (str, os.PathLike)):
+        raise InvalidOption(f"init({database!r}): give a path, sqlite:///path, or an open sqlite3 connection")
     text = os.fspath(database)
     if text.startswith("sqlite:///"):
         text = text[len("sqlite:///") :]

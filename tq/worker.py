@@ -91,6 +91,7 @@ class Worker:
         self._interrupted = False
         self.stopping = False
         self.done = threading.Event()
+        self.at_end: Callable[[], None] = lambda: None
 
     def _enlist(self) -> Presence:
         pid = os.getpid()
@@ -105,6 +106,8 @@ class Worker:
                 self._sleep(self._guarded_step())
         except NotInitialised:
             log.warning("the queue was closed while tasks ran; the next worker on this database takes them over")
+        except BaseException:
+            log.critical("the worker met an error that it cannot work with, and ends", exc_info=True)
         finally:
             self._leave()
 
@@ -316,10 +319,13 @@ class Worker:
     def _leave(self) -> None:
         try:
             for lane in self._lanes.all():
+                lane.withdraw(lambda type_: True)
                 lane.close()
             self._store.retire(self.id)
-        except (NotInitialised, StorageError) as error:
-            log.warning("the worker left without saying goodbye: %s", error)
-        finally:
             self._presence.leave()
+        except Exception as error:
+            log.warning("the worker left without saying goodbye: %s", error)
+            self._presence.drop()
+        finally:
             self.done.set()
+            self.at_end()

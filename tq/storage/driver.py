@@ -45,7 +45,11 @@ class Presence(Protocol):
     def wait(self, seconds: float) -> bool:
         """Sleep until somebody rings, at most this long; answers whether somebody did."""
 
-    def leave(self) -> None: ...
+    def leave(self) -> None:
+        """Clean up; nothing may be owned any more."""
+
+    def drop(self) -> None:
+        """Let go without cleaning up, so that others see a death and take over what is still owned."""
 
 
 class Driver(Protocol):

@@ -127,7 +127,11 @@ def connect(path: Path, durability: str) -> sqlite3.Connection:
 
 def file_of(connection: sqlite3.Connection) -> Path:
     """The file behind a connection that the program opened itself."""
-    for _, name, file in connection.execute("PRAGMA database_list").fetchall():
+    try:
+        databases = connection.execute("PRAGMA database_list").fetchall()
+    except sqlite3.Error as error:  # closed, or made for another thread
+        raise DatabaseUnusable(f"this connection cannot be used: {error}; give an open one, or a path") from error
+    for _, name, file in databases:
         if name == "main" and file:
             return Path(file)
     raise DatabaseUnusable(
