@@ -1,7 +1,7 @@
 """What handlers and producers write down while they run: one line for each event, appended in a single write.
 
-Lines of different processes never mix (O_APPEND, one write), survive `kill -9`, and carry the machine's monotonic clock,
-which is the same in all processes.
+Lines of different processes never mix (O_APPEND, one write), survive `kill -9`, and carry the machine's monotonic
+clock, which is the same in all processes.
 """
 
 from __future__ import annotations

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import multiprocessing
 import os
 import random
+import signal
+import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -137,6 +141,193 @@ def add_some() -> None:
     history.write("ready")
     for _ in range(int(ARGUMENTS[0])):
         add("plain", {})
+
+
+# --- programs that fork ------------------------------------------------------------------------------------------
+
+
+def fork_and_add() -> None:
+    """Parent and child add in turn; the parent closes the queue first, the child goes on."""
+    open_queue()
+    _add_ten()
+    child = os.fork()
+    if child:
+        pass_gate("child-opened")
+        _add_ten()
+        queue.stop()
+        (FOLDER / "parent-closed").touch()
+        assert os.waitpid(child, 0)[1] == 0
+        return
+    _add_ten()
+    (FOLDER / "child-opened").touch()
+    pass_gate("parent-closed")
+    _add_ten()
+    history.write("visit")
+    pass_gate("visited")
+    _add_ten()
+    history.write("done")
+    pass_gate("child-may-end")
+    os._exit(0)
+
+
+def fork_with_threads() -> None:
+    """A pre-forking server: the queue was opened before the fork, and the child uses it from many threads at once."""
+    open_queue()
+    add("plain", {})
+    child = os.fork()
+    if child:
+        assert os.waitpid(child, 0)[1] == 0
+        return
+    together = threading.Barrier(8)
+
+    def add_at_once() -> None:
+        together.wait()
+        for _ in range(5):
+            add("plain", {})
+
+    threads = [threading.Thread(target=add_at_once) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    os._exit(len(history.events("accepted")) != 41)
+
+
+def fork_while_adding() -> None:
+    """Forks again and again while other threads add; each child adds too."""
+    open_queue()
+    stop = threading.Event()
+
+    def keep_adding() -> None:
+        while not stop.is_set():
+            add("plain", {})
+
+    threads = [threading.Thread(target=keep_adding) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for _ in range(int(ARGUMENTS[0])):
+        child = os.fork()
+        if not child:
+            add("plain", {})
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+    stop.set()
+    for thread in threads:
+        thread.join()
+    queue.stop()
+
+
+def handler_forks() -> None:
+    """A handler forks: its child adds a task and exits, or (`returns`) comes back out of the handler."""
+    open_queue()
+
+    def handle_and_fork(payload: dict[str, Any]) -> None:
+        note("start")
+        child = os.fork() if "fork" in payload else None
+        if child:
+            os.waitpid(child, 0)
+        elif child == 0 and ARGUMENTS[0] == "exits":
+            add("other", {})
+            os._exit(0)
+        elif child == 0:
+            return
+        note("end")
+
+    work_on("plain", handle_and_fork)
+    queue("plain").add_many([{}] * 300)  # makes the worker claim ahead
+    queue.join()
+    queue("plain").add_many([{"fork": 1}, *({} for _ in range(100))])
+    queue.join()
+    queue("plain").add({"fork": 1})  # with nothing else to do
+    queue.join()
+    queue.stop()
+
+
+def add_in_child() -> None:
+    open_queue()
+    for _ in range(10):
+        add("plain", {})
+
+
+def multiprocess() -> None:
+    """Children of multiprocessing add, while the parent does."""
+    open_queue()
+    add("plain", {})
+    context = multiprocessing.get_context(ARGUMENTS[0])
+    target = _add_ten if ARGUMENTS[0] == "fork" else add_in_child
+    children = [context.Process(target=target) for _ in range(3)]
+    for child in children:
+        child.start()
+    _add_ten()
+    for child in children:
+        child.join()
+        assert child.exitcode == 0
+    queue.stop()
+
+
+def _add_ten() -> None:
+    for _ in range(10):
+        add("plain", {})
+
+
+def parent() -> None:
+    """A worker with a child that outlives it, and a task that runs when it is killed."""
+    open_queue()
+    work_on("plain", handle)
+    add("plain", {"gate": "never"})
+    add("plain", {"gate": "later"})
+    while not history.events("start"):
+        time.sleep(0.01)
+    if ARGUMENTS[0] == "popen":
+        subprocess.Popen([sys.executable, "-c", f"import time; time.sleep({ARGUMENTS[1]})"])
+    elif os.fork() == 0:
+        time.sleep(float(ARGUMENTS[1]))
+        os._exit(0)
+    if ARGUMENTS[0] == "holding":
+        with queue._opened()._driver._lock.held():
+            history.write("ready")
+            time.sleep(60)
+    history.write("ready")
+    time.sleep(60)
+
+
+# --- programs that are interrupted -------------------------------------------------------------------------------
+
+
+class Interrupt(BaseException):
+    """As Ctrl-C, but for a program that goes on."""
+
+
+def interrupted() -> None:
+    """Adds in one thread, and in the main thread too, where an exception strikes every other moment."""
+    open_queue()
+    work_on("plain", handle)
+    chance = random.Random(int(ARGUMENTS[0]))
+    stop = threading.Event()
+
+    def keep_adding() -> None:
+        while not stop.wait(0.001):
+            add("plain", {})
+
+    def strike(*_: object) -> None:
+        raise Interrupt
+
+    signal.signal(signal.SIGALRM, strike)
+    other = threading.Thread(target=keep_adding)
+    other.start()
+    struck = 0
+    while struck < int(ARGUMENTS[1]):
+        try:
+            signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.00001, 0.002))
+            while True:
+                add("plain", {})
+        except Interrupt:
+            struck += 1
+    stop.set()
+    other.join()
+    assert queue.join(60)
+    queue.stop()
+    history.write("done")
 
 
 if __name__ == "__main__":

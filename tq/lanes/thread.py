@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import itertools
+import os
 import queue
 import threading
 from collections.abc import Callable
@@ -61,10 +62,12 @@ class ThreadLane:
             self._places -= 1
 
     def _work(self) -> None:
-        me = threading.current_thread()
+        me, process = threading.current_thread(), os.getpid()
         while (job := self._queue.get()) is not None:
             self._runners[job.task.id] = me
             outcome = self._attempt(job)
+            if os.getpid() != process:  # the handler has forked, and its child came back: nothing here belongs to it
+                return
             self._runners.pop(job.task.id, None)
             if job.abandoned:  # the attempt was settled without us, and another thread has our place
                 self._abandoned.discard(me)

@@ -44,10 +44,11 @@ class Bell:
 
 
 def ring_all(folder: Path) -> None:
-    """Ring every bell in the folder."""
-    for path in folder.iterdir():
-        if path.suffix == SUFFIX:
-            _ring(path)
+    """Ring every bell in the folder. If somebody has deleted it, workers look by themselves."""
+    with contextlib.suppress(FileNotFoundError):
+        for path in folder.iterdir():
+            if path.suffix == SUFFIX:
+                _ring(path)
 
 
 def _ring(path: Path) -> None:
