@@ -7,6 +7,7 @@ import logging
 import multiprocessing
 import os
 import random
+import resource
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from typing import Any
 
 from tests.chaos.history import History
 from tq import TaskQueue, current_task
+from tq.errors import StorageFull
 
 DATABASE, FOLDER = Path(sys.argv[2]), Path(sys.argv[3])
 ARGUMENTS = sys.argv[4:]
@@ -81,21 +83,31 @@ def work_on(name: str, handler: Any, count: int = 1) -> None:
     queue(name).set_backoff(base=0.05, cap=0.2).set_max_attempts(50).set_worker_count(count).set_worker(handler)
 
 
+def run() -> None:
+    """Work until a signal comes, and say `ready` when one may come."""
+
+    def say_when_ready() -> None:
+        while signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+            time.sleep(0.001)
+        history.write("ready")
+
+    threading.Thread(target=say_when_ready, daemon=True).start()
+    queue.run()
+
+
 def worker() -> None:
     """Works on plain and on asynchronous tasks until it is told to stop."""
     open_queue()
     count = int(ARGUMENTS[0]) if ARGUMENTS else 2
     work_on("plain", handle, count)
     work_on("async", handle_async, 3)
-    history.write("ready")
-    queue.run()
+    run()
 
 
 def stubborn() -> None:
     open_queue()
     work_on("plain", handle_stubbornly)
-    history.write("ready")
-    queue.run()
+    run()
 
 
 def falls_off() -> None:
@@ -105,6 +117,29 @@ def falls_off() -> None:
     queue("plain").add_many([{"seconds": 0.3}, *({} for _ in range(100))])
     while not history.events("start"):
         time.sleep(0.01)
+
+
+def two_queues() -> None:
+    """Two queues on one file in one process, both adding and both working."""
+    queues = [TaskQueue().init(DATABASE), TaskQueue().init(DATABASE)]
+    for one in queues:
+        one("plain").set_worker(handle)
+    for one in queues * 50:
+        history.write("accepted", one("plain").submit({}).id)
+    assert all(one.join(60) for one in queues)
+    for one in queues:
+        one.stop()
+
+
+def race_to_open() -> None:
+    """Two programs open one fresh database after another, each time at the same moment."""
+    for number in range(int(ARGUMENTS[0])):
+        (FOLDER / f"here-{number}-{os.getpid()}").touch()
+        while len(list(FOLDER.glob(f"here-{number}-*"))) < 2:
+            time.sleep(0.0005)
+        one = TaskQueue().init(FOLDER / f"{number}.db")
+        one("plain").add({"pid": os.getpid()})
+        one.stop()
 
 
 # --- producers ---------------------------------------------------------------------------------------------------
@@ -141,6 +176,59 @@ def add_some() -> None:
     history.write("ready")
     for _ in range(int(ARGUMENTS[0])):
         add("plain", {})
+
+
+def durable() -> None:
+    """Adds with full durability, and notes how long the log was when each add had returned."""
+    open_queue(durability="full")
+    log = DATABASE.with_name(DATABASE.name + "-wal")
+    history.write("ready")
+    for number in range(int(ARGUMENTS[0])):
+        task = queue("plain").submit({"text": "x" * (number % 50) * 20})
+        history.write("accepted", task.id, log.stat().st_size)
+    pass_gate("copied")
+
+
+def full_disk() -> None:
+    """Fills what a limit on the size of files leaves, goes on trying for a while, and gets the space back."""
+    open_queue()
+    work_on("plain", handle)
+    _add_ten()
+    log = DATABASE.with_name(DATABASE.name + "-wal")
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (log.stat().st_size + 200_000, hard))
+    for _ in range(1000):
+        try:
+            add("plain", {"text": "x" * 5000})
+        except StorageFull:
+            break
+    history.write("full")
+    tried_until = time.monotonic() + float(ARGUMENTS[0])
+    while time.monotonic() < tried_until:
+        try:
+            add("plain", {"text": "x" * 5000})
+        except StorageFull:
+            history.write("refused")
+        time.sleep(0.05)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+    history.write("space")
+    _add_ten()
+    assert queue.join(60)
+    queue.stop()
+
+
+def keeps_adding() -> None:
+    """Adds until told that it is enough, and notes what each refusal was called."""
+    open_queue()
+    work_on("other", handle)
+    history.write("ready")
+    while not (FOLDER / "enough").exists():
+        try:
+            add("plain", {})
+        except Exception as error:
+            history.write("refused", type(error).__name__)
+        time.sleep(0.01)
+    queue.stop(1)
 
 
 # --- programs that fork ------------------------------------------------------------------------------------------
@@ -331,5 +419,5 @@ def interrupted() -> None:
 
 
 if __name__ == "__main__":
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s")
     globals()[sys.argv[1]]()

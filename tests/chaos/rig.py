@@ -73,9 +73,12 @@ class Rig:
     def start_ready(self, name: str, *arguments: object) -> Program:
         """Start a program that writes `ready` into the history, and wait for that."""
         program = self.start(name, *arguments)
-        wait_until(lambda: self.said(program, "ready") or program.exit_code is not None, f"{name} is ready")
+        self._await_ready(program)
         assert program.exit_code is None, program.complaints()
         return program
+
+    def _await_ready(self, program: Program) -> None:
+        wait_until(lambda: self.said(program, "ready") or program.exit_code is not None, "the program is ready")
 
     def said(self, program: Program, what: str) -> bool:
         return any(event.pid == program.pid for event in self.history.events(what))
@@ -97,6 +100,7 @@ class Rig:
         """Ask all programs to stop, and expect that they do so without a word of trouble."""
         living = [program for program in self.programs if program.exit_code is None]
         for program in living:
+            self._await_ready(program)
             program.send(signal.SIGTERM)
         for program in living:
             assert program.wait() == 0, program.complaints()
