@@ -1,4 +1,4 @@
-"""What must be renewed in a forked child: locks that another thread of the parent may have held, and connections."""
+"""What a fork means for tq: the parent's connections are closed before it, and a child renews locks and connections."""
 
 from __future__ import annotations
 
@@ -13,19 +13,45 @@ class Forkable(Protocol):
         """Called in a forked child, before any of its code runs."""
 
 
-_known: weakref.WeakSet[Forkable] = weakref.WeakSet()
+class Quiet(Forkable, Protocol):
+    def before_fork(self) -> None:
+        """Called in the thread that forks: let go of what no child may inherit."""
+
+    def after_fork_in_parent(self) -> None:
+        """Called in the parent, once the child is there."""
+
+
+_renewed: weakref.WeakSet[Forkable] = weakref.WeakSet()
+_quieted: weakref.WeakSet[Quiet] = weakref.WeakSet()
 
 
 def renew_in_child(thing: Forkable) -> None:
     _register()
-    _known.add(thing)
+    _renewed.add(thing)
+
+
+def quieten_for_fork(thing: Quiet) -> None:
+    """For what has to be put to rest before a fork, and renewed in the child."""
+    renew_in_child(thing)
+    _quieted.add(thing)
 
 
 @cache
 def _register() -> None:
-    os.register_at_fork(after_in_child=_renew)
+    os.register_at_fork(before=_quieten, after_in_parent=_go_on, after_in_child=_renew)
+
+
+def _quieten() -> None:
+    # Two threads that fork at once must not wait for each other: always in the same order.
+    for thing in sorted(_quieted, key=id):
+        thing.before_fork()
+
+
+def _go_on() -> None:
+    for thing in list(_quieted):
+        thing.after_fork_in_parent()
 
 
 def _renew() -> None:
-    for thing in list(_known):
+    for thing in list(_renewed):
         thing.after_fork()

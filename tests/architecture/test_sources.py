@@ -69,7 +69,7 @@ MAY_OPEN_A_FILE = {
     ("storage/sqlite_file.py", "connect"): "the database, through SQLite",
     ("storage/sqlite_file.py", "_create"): "the database, but only where there was none: nobody can hold a lock on it",
     ("storage/sqlite_file.py", "_mounts"): "the kernel's list of mounts",
-    ("storage/write_lock.py", "__init__"): "the write lock beside the database",
+    ("storage/write_lock.py", "_open"): "the write lock beside the database",
     ("storage/presence.py", "__init__"): "the worker's own lock file",
     ("storage/presence.py", "autopsy"): "another worker's lock file",
     ("storage/presence.py", "_remove_if_free"): "another worker's lock file",

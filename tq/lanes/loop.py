@@ -12,6 +12,7 @@ from collections.abc import Callable
 from tq.clock import Clock
 from tq.executor import Executor
 from tq.lanes.job import Basket, Job, Strike, end_forked_child
+from tq.models import Released
 
 log = logging.getLogger("tq")
 
@@ -43,7 +44,11 @@ class LoopLane:
         self._round.accept(jobs)
 
     async def _attempt(self, job: Job) -> None:
-        self._started(job.task.id)
+        try:
+            self._started(job.task.id)
+        except OSError:  # the disk is full: what cannot be listed as started must not start
+            self._basket.put(job, Released(), last=not self._round.pending)
+            return
         job.begun_at = begun_at = self._clock.monotonic()
         outcome = await self._executor.run_async(job.kind, job.task, lambda: self._stopping() or job.struck)
         end_forked_child(self._pid)

@@ -14,7 +14,7 @@ from tq.clock import Clock
 from tq.errors import TaskInterrupted, TaskTimeout
 from tq.executor import Executor
 from tq.lanes.job import Basket, Job, Strike, end_forked_child
-from tq.models import Outcome
+from tq.models import Outcome, Released
 
 _STRIKES = (TaskTimeout, TaskInterrupted)
 
@@ -77,7 +77,10 @@ class ThreadLane:
     def _attempt(self, job: Job) -> Outcome:
         outcome = None
         try:
-            self._started(job.task.id)
+            try:
+                self._started(job.task.id)
+            except OSError:  # the disk is full: what cannot be listed as started must not start
+                return Released()
             job.begun_at = begun_at = self._clock.monotonic()
             outcome = self._executor.run(job.kind, job.task, lambda: self._stopping() or job.struck)
             job.seconds = self._clock.monotonic() - begun_at

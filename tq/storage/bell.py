@@ -24,10 +24,12 @@ class Bell:
         self._poll = select.poll()
         self._poll.register(self._fd, select.POLLIN)
 
-    def wait(self, seconds: float) -> None:
-        if self._poll.poll(min(max(0.0, seconds), _LONGEST_WAIT_SECONDS) * 1000):
+    def wait(self, seconds: float) -> bool:
+        rung = bool(self._poll.poll(min(max(0.0, seconds), _LONGEST_WAIT_SECONDS) * 1000))
+        if rung:
             with contextlib.suppress(BlockingIOError):
                 os.read(self._fd, 65536)
+        return rung
 
     def ring(self) -> None:
         """By its path, as everybody does: after `close` the number of our descriptor may belong to another file, and
@@ -42,10 +44,11 @@ class Bell:
 
 
 def ring_all(folder: Path) -> None:
-    """Ring every bell in the folder."""
-    for path in folder.iterdir():
-        if path.suffix == SUFFIX:
-            _ring(path)
+    """Ring every bell in the folder. If somebody has deleted it, workers look by themselves."""
+    with contextlib.suppress(FileNotFoundError):
+        for path in folder.iterdir():
+            if path.suffix == SUFFIX:
+                _ring(path)
 
 
 def _ring(path: Path) -> None:

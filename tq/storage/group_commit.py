@@ -3,13 +3,20 @@
 The first caller leads. It runs its own operation in its own thread, so a lone caller pays for no hand-over; the others
 queue, and when the leader is done the first of them leads for all that wait. Under `synchronous=FULL`, where a commit
 costs a disk flush, 32 callers get several times the throughput of one (see tests/bench).
+
+An exception may be raised between any two steps of a caller: by Ctrl-C, or when a handler that writes is interrupted.
+So every step leaves a state that `_step_back` can put in order, and waking somebody twice does no harm.
 """
 
 from __future__ import annotations
 
+import queue
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Generic, TypeVar
+
+from tq.errors import StorageBusy
 
 S = TypeVar("S")
 
@@ -17,15 +24,18 @@ S = TypeVar("S")
 class Entry(Generic[S]):
     """One caller's operation, and what became of it."""
 
-    __slots__ = ("done", "error", "leads", "operation", "turn", "value")
+    __slots__ = ("done", "error", "operation", "turn", "value")
 
     def __init__(self, operation: Callable[[S], Any]) -> None:
         self.operation = operation
         self.value: Any = None
         self.error: Exception | None = None
         self.done = False
-        self.leads = False
-        self.turn: threading.Lock | None = None
+        self.turn: queue.SimpleQueue[None] | None = None  # what a caller waits on who does not lead at once
+
+    def wake(self) -> None:
+        if self.turn is not None:
+            self.turn.put(None)
 
     def outcome(self) -> Any:
         if self.error is not None:
@@ -34,74 +44,84 @@ class Entry(Generic[S]):
 
 
 class GroupCommit(Generic[S]):
-    """`commit(entries)` runs the operations of all entries in one transaction, or raises and has changed nothing."""
+    """`commit(entries)` runs the operations of all entries in one transaction, or raises. What it has not marked as
+    done when it raises has changed nothing."""
 
     def __init__(self, commit: Callable[[list[Entry[S]]], None]) -> None:
         self._commit = commit
         self._guard = threading.Lock()
-        self._busy = False
-        self._waiting: list[Entry[S]] = []
+        self._leader: Entry[S] | None = None
+        self._batch: list[Entry[S]] = []  # what the leader commits
+        self._waiting: list[Entry[S]] = []  # with the next leader in front, once it was chosen
 
     def run(self, operation: Callable[[S], Any]) -> Any:
         entry = Entry(operation)
-        with self._guard:
-            if self._busy:
-                entry.turn = threading.Lock()
-                entry.turn.acquire()
-                self._waiting.append(entry)
-            else:
-                self._busy = entry.leads = True
-        if entry.turn is not None:
-            self._await_turn(entry)
-        if entry.leads:
-            self._lead(entry)
+        try:
+            self._join(entry)
+            if entry.turn is not None:
+                entry.turn.get()
+            if not entry.done:
+                self._lead(entry)
+        except BaseException:
+            self._step_back(entry)
+            raise
         return entry.outcome()
 
-    def _await_turn(self, entry: Entry[S]) -> None:
-        assert entry.turn is not None
-        try:
-            entry.turn.acquire()
-        except BaseException:  # Ctrl-C: nobody may wait for a leader that has gone
-            with self._guard:
-                if entry in self._waiting:
-                    self._waiting.remove(entry)
-            if entry.leads:
-                self._hand_over()
-            raise
+    def _join(self, entry: Entry[S]) -> None:
+        with self._guard:
+            if self._leader is None:
+                self._leader = entry
+            else:
+                entry.turn = queue.SimpleQueue()
+                self._waiting.append(entry)
 
     def _lead(self, entry: Entry[S]) -> None:
         with self._guard:
-            batch, self._waiting = [entry, *(other for other in self._waiting if other is not entry)], []
-        try:
-            self._commit_all(batch)
-        except BaseException:  # Ctrl-C in the leader: the others go with the next one
-            with self._guard:
-                self._waiting = [other for other in batch if other is not entry and not other.done] + self._waiting
-            raise
-        finally:
+            self._batch, self._waiting = [entry, *(other for other in self._waiting if other is not entry)], []
+        self._commit_all(self._batch)
+        with self._guard:
             self._hand_over()
-            for other in batch:
-                if other is not entry and other.done and other.turn is not None:
-                    other.turn.release()
 
     def _commit_all(self, batch: list[Entry[S]]) -> None:
         try:
             self._commit(batch)
         except Exception as error:
-            if len(batch) == 1:
-                batch[0].error = error
+            failed = [entry for entry in batch if not entry.done]
+            if len(failed) == 1 or isinstance(error, StorageBusy):  # to wait again, one by one, would take minutes
+                for entry in failed:
+                    entry.error, entry.done = error, True
             else:  # one of them failed: each for itself, so that only that one hears of it
-                for entry in batch:
+                for entry in failed:
                     self._commit_all([entry])
-        for entry in batch:
-            entry.done = True
+        else:
+            for entry in batch:
+                entry.done = True
 
     def _hand_over(self) -> None:
-        with self._guard:
-            if not self._waiting:
-                self._busy = False
-                return
-            successor = self._waiting[0]
-            successor.leads = True
-        assert successor.turn is not None
-        successor.turn.release()
+        """Wake all who are done, and the next leader."""
+        for other in self._batch:
+            if other.done:
+                other.wake()
+        waiting = [other for other in self._batch if not other.done] + self._waiting
+        successor = waiting[0] if waiting else None
+        self._batch, self._waiting, self._leader = [], waiting, successor
+        if successor is not None:
+            successor.wake()
+
+    def _step_back(self, entry: Entry[S]) -> None:
+        """Leave, wherever the caller was interrupted; the others go on, what was not committed with the next leader."""
+        left = False
+        while not left:
+            with suppress(BaseException):  # a second Ctrl-C; the first is on its way to the caller
+                with self._guard:
+                    self._leave(entry)
+                left = True
+
+    def _leave(self, entry: Entry[S]) -> None:
+        if entry in self._waiting:
+            self._waiting.remove(entry)
+        if self._leader is entry:
+            self._batch = [other for other in self._batch if other is not entry]
+            self._hand_over()
+        elif self._leader is not None:  # perhaps we were about to wake it
+            self._leader.wake()

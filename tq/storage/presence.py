@@ -19,12 +19,14 @@ from tq.models import WorkerRecord
 from tq.storage.bell import SUFFIX as BELL
 from tq.storage.bell import Bell
 from tq.storage.driver import Autopsy
+from tq.storage.write_lock import allocate
 
 SUFFIX = ".lock"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _HEADER = 64
 _SLOT = 36  # the text of a UUID
 _SLOTS_AT_FIRST = 256
+_DEAD = ("Z", "X")  # it has ended, and its parent has not asked for its exit code
 
 
 class LockFilePresence:
@@ -34,7 +36,7 @@ class LockFilePresence:
         self._path = folder / (worker_id + SUFFIX)
         self._fd: int | None = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         fcntl.flock(self._fd, fcntl.LOCK_EX)
-        os.ftruncate(self._fd, _HEADER + _SLOTS_AT_FIRST * _SLOT)
+        allocate(self._fd, _HEADER + _SLOTS_AT_FIRST * _SLOT)
         self._map = mmap.mmap(self._fd, 0)
         header = boot_id().encode()
         self._map[: len(header)] = header
@@ -65,7 +67,10 @@ class LockFilePresence:
     def _grow(self) -> int:
         with self._growing:
             slots = (len(self._map) - _HEADER) // _SLOT
-            self._map.resize(_HEADER + 2 * slots * _SLOT)
+            size = _HEADER + 2 * slots * _SLOT
+            assert self._fd is not None
+            allocate(self._fd, size)
+            self._map.resize(size)
             self._free.extend(range(slots + 1, 2 * slots))
             return slots
 
@@ -84,13 +89,16 @@ class LockFilePresence:
 
 
 def autopsy(folder: Path, worker: WorkerRecord) -> Autopsy | None:
-    """None while the worker lives; else what it had started."""
+    """None while the worker lives; else what it had started.
+
+    The lock is asked for as a shared one: two who examine a dead worker at once must not take each other for it.
+    """
     try:
         fd = os.open(folder / (worker.id + SUFFIX), os.O_RDWR)
     except FileNotFoundError:  # somebody cleared the folder
         return None if _lives(worker) else Autopsy(None)
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
         return Autopsy(_started(os.pread(fd, os.fstat(fd).st_size, 0)))
     except BlockingIOError:
         return None
@@ -140,7 +148,8 @@ def boot_id() -> str:
 def identity(pid: int) -> str:
     """A name for a process that no later process on this machine can have: boot, pid and start time."""
     try:
-        started = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        started = "" if fields[0] in _DEAD else fields[19]
     except (OSError, IndexError):
         started = ""
     return f"{boot_id()}:{pid}:{started}"

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tq.errors import DatabaseReplaced, NotInitialised, StorageError
-from tq.forking import renew_in_child
+from tq.forking import quieten_for_fork
 from tq.models import WorkerRecord
 from tq.storage import bell, presence, sql, sqlite_file
 from tq.storage.driver import Autopsy, Row
@@ -33,7 +33,8 @@ _inherited: list[Any] = []  # what a forked child must neither use nor close
 
 
 class SqliteSession:
-    """Runs named statements on one connection. Every statement of tq passes through `_execute`."""
+    """Runs named statements on one connection. Every statement passes through `_execute`, but those that bracket them:
+    the simulator puts its crashes and faults into these four methods."""
 
     __slots__ = ("_connection", "_sql", "hungry", "rings")
 
@@ -45,6 +46,29 @@ class SqliteSession:
 
     def _execute(self, statement: str, parameters: Sequence[Any]) -> sqlite3.Cursor:
         return self._connection.execute(self._sql[statement], parameters)
+
+    def begin(self) -> None:
+        self._connection.execute("BEGIN IMMEDIATE")
+
+    def commit(self) -> None:
+        self._connection.execute("COMMIT")
+
+    def checkpoint(self) -> None:
+        self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+    @property
+    def in_transaction(self) -> bool:
+        return self._connection.in_transaction
+
+    @property
+    def changes(self) -> int:
+        return self._connection.total_changes
+
+    def roll_back(self) -> None:
+        self._connection.execute("ROLLBACK")
+
+    def close(self) -> None:
+        self._connection.close()
 
     def rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[Row]:
         return self._execute(statement, parameters).fetchall()
@@ -71,26 +95,50 @@ class SqliteDriver:
         self._make_lock = write_lock
         self._presences: list[LockFilePresence] = []
         self._closed = False
+        self._reopening = threading.Lock()
         self._open()
-        renew_in_child(self)
+        quieten_for_fork(self)
 
     def _open(self) -> None:
         sqlite_file.prepare(self.path)
-        self.folder.mkdir(mode=0o700, exist_ok=True)
-        self._lock = self._make_lock(self.folder / "write.lock")
+        try:
+            self.folder.mkdir(mode=0o700, exist_ok=True)
+            self._lock = self._make_lock(self.folder / "write.lock")
+        except OSError as error:
+            raise sqlite_file.translate_os(error, self.folder) from error
         self._group: GroupCommit[SqliteSession] = GroupCommit(self._commit)
-        self._reading = threading.Lock()
-        self._forked = False
-        with self._lock.held():
-            try:
-                self._writer = sqlite_file.connect(self.path, self._durability)
-                migrate(self._writer, self.path)
-                self._reader = sqlite_file.connect(self.path, self._durability)
-            except sqlite3.Error as error:
-                raise sqlite_file.translate(error, self.path) from error
-        self._session = self._make_session(self._writer, self._statements)
-        self._read_session = self._make_session(self._reader, self._statements)
+        self._reading = threading.RLock()  # reentrant for the sake of a signal handler that forks
+        self._writer: SqliteSession | None = None
+        self._reader: SqliteSession | None = None
+        try:
+            with self._lock.held():
+                self._connect()
+        except BaseException:
+            self._close_connections()
+            self._lock.close()
+            raise
         self._file = self._identify()
+        self._quiet = False
+        self._forked = False
+
+    def _connect(self) -> None:
+        try:
+            connection = sqlite_file.connect(self.path, self._durability)
+            self._writer = self._make_session(connection, self._statements)
+            migrate(connection, self.path)
+            self._reader = self._session()
+        except sqlite3.Error as error:
+            raise sqlite_file.translate(error, self.path) from error
+
+    def _session(self) -> SqliteSession:
+        return self._make_session(sqlite_file.connect(self.path, self._durability), self._statements)
+
+    def _close_connections(self) -> None:
+        sessions = self._reader, self._writer
+        self._reader = self._writer = None
+        for session in sessions:
+            if session is not None:
+                session.close()
 
     # --- writing -------------------------------------------------------------------------------------------------
 
@@ -100,59 +148,74 @@ class SqliteDriver:
         return value
 
     def _commit(self, entries: list[Entry[SqliteSession]]) -> None:
-        with self._lock.held():
-            session = self._session
-            session.rings = session.hungry = False
-            self._check_file()
-            try:
-                self._transact(session, entries)
-            except sqlite3.Error as error:
-                self._replace_if_suspect(error)
-                raise sqlite_file.translate(error, self.path) from error
-            wake = session.rings and self._lock.hungry
-            self._lock.hungry = session.hungry or (self._lock.hungry and not wake)
-            self._checkpoint_if_due()
+        try:
+            with self._lock.held():
+                wake = self._commit_alone(entries)
+        except OSError as error:  # of the lock file
+            raise sqlite_file.translate_os(error, self.folder) from error
+        except BaseException:
+            self._lock.let_go()
+            raise
         if wake:
             bell.ring_all(self.folder)
 
-    def _transact(self, session: SqliteSession, entries: list[Entry[SqliteSession]]) -> None:
-        before = self._writer.total_changes
-        self._begin()
+    def _commit_alone(self, entries: list[Entry[SqliteSession]]) -> bool:
+        """Under the write lock. Answers whether workers should be woken."""
+        self._check_file()
         try:
+            session = self._writer = self._writer or self._session()
+            session.rings = session.hungry = False
+            self._transact(session, entries)
+        except sqlite3.Error as error:
+            self._drop_if_suspect(error)
+            raise sqlite_file.translate(error, self.path) from error
+        wake = session.rings and self._lock.hungry
+        self._lock.hungry = session.hungry or (self._lock.hungry and not wake)
+        self._checkpoint_if_due(session)
+        return wake
+
+    def _transact(self, session: SqliteSession, entries: list[Entry[SqliteSession]]) -> None:
+        before = session.changes
+        committing = False
+        try:
+            self._begin(session)
             for entry in entries:
                 entry.value = entry.operation(session)
-            self._writer.execute("COMMIT")
-        except BaseException:
+            committing = True
+            session.commit()
+        except BaseException as error:
             # After a full disk SQLite has rolled back by itself; a second ROLLBACK would hide the first error.
-            if self._writer.in_transaction:
-                self._writer.execute("ROLLBACK")
+            if session.in_transaction:
+                session.roll_back()
+            elif committing and not isinstance(error, Exception):  # Ctrl-C, at the end of a commit that stands
+                _mark_as_done(entries)
             raise
-        self._lock.uncheckpointed += self._writer.total_changes - before
+        _mark_as_done(entries)
+        self._lock.uncheckpointed += session.changes - before
 
-    def _begin(self) -> None:
+    def _begin(self, session: SqliteSession) -> None:
         """Start a write transaction. Only a foreign program can be in the way: the write lock holds ours apart."""
         give_up_at = time.monotonic() + _PATIENCE_SECONDS
         while True:
             try:
-                self._writer.execute("BEGIN IMMEDIATE")
+                session.begin()
                 return
             except sqlite3.OperationalError as error:
                 if not sqlite_file.is_busy(error) or time.monotonic() > give_up_at:
                     raise
 
-    def _checkpoint_if_due(self) -> None:
+    def _checkpoint_if_due(self, session: SqliteSession) -> None:
         if self._lock.uncheckpointed >= _CHECKPOINT_ROWS:
             self._lock.uncheckpointed = 0
             with contextlib.suppress(sqlite3.Error):  # the commit stands; the next checkpoint will do
-                self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+                session.checkpoint()
 
-    def _replace_if_suspect(self, error: sqlite3.Error) -> None:
-        """After an I/O error a connection may hold pages that never reached the disk: do not trust it again."""
-        if "I/O" in str(error):
+    def _drop_if_suspect(self, error: sqlite3.Error) -> None:
+        """After an I/O error a connection may hold pages that never reached the disk: the next commit gets another."""
+        if "I/O" in str(error) and self._writer is not None:
+            session, self._writer = self._writer, None
             with contextlib.suppress(sqlite3.Error):
-                self._writer.close()
-                self._writer = sqlite_file.connect(self.path, self._durability)
-                self._session = self._make_session(self._writer, self._statements)
+                session.close()
 
     # --- reading -------------------------------------------------------------------------------------------------
 
@@ -161,7 +224,8 @@ class SqliteDriver:
         with self._reading:
             self._check_file()
             try:
-                return operation(self._read_session)
+                self._reader = self._reader or self._session()
+                return operation(self._reader)
             except sqlite3.Error as error:
                 raise sqlite_file.translate(error, self.path) from error
 
@@ -169,10 +233,13 @@ class SqliteDriver:
 
     def enlist(self, worker: WorkerRecord) -> LockFilePresence:
         known = {row[0] for row in self.read(lambda session: session.rows("list_workers"))}
-        with self._lock.held():  # a new lock file must not be swept before it is locked
-            presence.sweep(self.folder, known)
-            seat = LockFilePresence(self.folder, worker.id)
-        self._presences.append(seat)
+        try:
+            with self._lock.held():  # a new lock file must not be swept before it is locked
+                presence.sweep(self.folder, known)
+                seat = LockFilePresence(self.folder, worker.id)
+                self._presences.append(seat)
+        except OSError as error:
+            raise sqlite_file.translate_os(error, self.folder) from error
         return seat
 
     def autopsy(self, worker: WorkerRecord) -> Autopsy | None:
@@ -201,14 +268,34 @@ class SqliteDriver:
         if self._closed:
             raise NotInitialised(f"the queue on {self.path} was closed; call init() again to go on")
         if self._forked:
-            self._open()
+            with self._reopening:  # the first of the child's threads opens, for all of them
+                if self._forked:
+                    self._open()
 
-    def after_fork(self) -> None:
-        """Forget the parent's connections without closing them, and let go of its locks."""
+    def before_fork(self) -> None:
+        """Close the connections. SQLite keeps the locks that a process has in its memory, which a child inherits, while
+        the kernel gives the child none of them: what it then writes can vanish (reproduced)."""
         if self._closed or self._forked:
             return
-        self._forked = True
-        _inherited.append((self._writer, self._reader, self._session, self._read_session, self._lock))
+        self._quiet = self._lock.keep_threads_out()
+        if self._quiet:
+            self._reading.acquire()
+            with contextlib.suppress(sqlite3.Error):
+                self._close_connections()
+
+    def after_fork_in_parent(self) -> None:
+        if self._quiet:
+            self._quiet = False
+            self._reading.release()
+            self._lock.let_threads_in()
+
+    def after_fork(self) -> None:
+        """In the child: let go of the parent's locks, and of connections that could not be closed before."""
+        if self._closed or self._forked:
+            return
+        self._forked, self._quiet = True, False
+        self._reopening = threading.Lock()
+        _inherited.append((self._writer, self._reader))
         self._lock.drop()
         for seat in self._presences:
             seat.drop()
@@ -222,9 +309,13 @@ class SqliteDriver:
             return
         try:
             with self._lock.held(), self._reading:
-                self._reader.close()
-                self._writer.close()
+                self._close_connections()
         except sqlite3.Error as error:
             raise StorageError(f"{self.path}: {error}") from error
         finally:
             self._lock.close()
+
+
+def _mark_as_done(entries: list[Entry[SqliteSession]]) -> None:
+    for entry in entries:
+        entry.done = True

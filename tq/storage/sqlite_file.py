@@ -6,6 +6,7 @@ it drops this process's locks, and a later commit can vanish (reproduced).
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import stat
@@ -158,3 +159,10 @@ def translate(error: sqlite3.Error, path: Path) -> StorageError:
     if "malformed" in text:
         return DatabaseUnusable(f"{path} is damaged ({text}); restore it from a backup")
     return StorageError(f"{path}: {text}")
+
+
+def translate_os(error: OSError, path: Path) -> StorageError:
+    """The same for files of our own."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return StorageFull(f"cannot write to {path}: {error.strerror}; free some disk space, nothing accepted is lost")
+    return StorageError(f"cannot use {path}: {error.strerror}; make it a folder that this user may write to")

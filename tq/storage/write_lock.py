@@ -11,9 +11,9 @@ import mmap
 import os
 import struct
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
+
+from typing_extensions import Self
 
 _SIZE = 64
 _HUNGRY = 0
@@ -23,20 +23,75 @@ _UNCHECKPOINTED_AT = 8
 
 class WriteLock:
     def __init__(self, path: Path) -> None:
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-        if os.fstat(self._fd).st_size < _SIZE:
-            os.ftruncate(self._fd, _SIZE)
-        self._shared = mmap.mmap(self._fd, _SIZE)
-        self._threads = threading.Lock()  # the file's lock belongs to the descriptor, and would let all threads in
+        self._path = path
+        # The file's lock belongs to the descriptor, and would let all threads in. Reentrant only so that a thread can
+        # ask whether it is its own: a Ctrl-C between two steps must leave neither lock behind.
+        self._threads = threading.RLock()
+        self._held = False
+        self._open()
 
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        with self._threads:
-            try:  # a Ctrl-C that arrives right after the lock was taken must still let it go
-                fcntl.flock(self._fd, fcntl.LOCK_EX)
-                yield
-            finally:
-                fcntl.flock(self._fd, fcntl.LOCK_UN)
+    def _open(self) -> None:
+        fd = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            allocate(fd, _SIZE)
+            self._shared = mmap.mmap(fd, _SIZE)
+        except BaseException:
+            os.close(fd)
+            raise
+        self._fd = fd
+
+    def held(self) -> Self:
+        """`with lock.held():` for one writer at a time, of all threads and all processes."""
+        return self
+
+    def __enter__(self) -> None:
+        try:
+            self._threads.acquire()
+            self._take_file()
+            self._held = True
+        except BaseException:
+            self.let_go()
+            raise
+
+    def _take_file(self) -> None:
+        """Lock the file that has the name now: somebody may have deleted the folder, and others lock a new one."""
+        fcntl.flock(self._fd, fcntl.LOCK_EX)
+        while os.fstat(self._fd).st_nlink == 0:
+            deleted = self._shared, self._fd
+            self._path.parent.mkdir(mode=0o700, exist_ok=True)
+            self._open()
+            _close(*deleted)
+            fcntl.flock(self._fd, fcntl.LOCK_EX)
+
+    def __exit__(self, *_: object) -> None:
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Release the lock if this thread has it. A Ctrl-C may hit `with` itself, on its way in or out: then whoever
+        catches it has to call this."""
+        if self._threads._is_owned():  # type: ignore[attr-defined]
+            self._held = False
+            fcntl.flock(self._fd, fcntl.LOCK_UN)
+            self._threads.release()
+
+    # --- forks ---------------------------------------------------------------------------------------------------
+
+    def keep_threads_out(self) -> bool:
+        """Until `let_threads_in`. False, and nothing is kept, where this very thread holds the lock."""
+        self._threads.acquire()
+        if self._held:
+            self._threads.release()
+            return False
+        return True
+
+    def let_threads_in(self) -> None:
+        self._threads.release()
+
+    def drop(self) -> None:
+        """In a forked child: give up our copy, or the lock would outlive a parent that dies holding it."""
+        self.close()
+
+    # --- the shared bytes ----------------------------------------------------------------------------------------
 
     @property
     def hungry(self) -> bool:
@@ -57,10 +112,17 @@ class WriteLock:
     def uncheckpointed(self, value: int) -> None:
         _UNCHECKPOINTED.pack_into(self._shared, _UNCHECKPOINTED_AT, value)
 
-    def drop(self) -> None:
-        """In a forked child: give up our copy, or the lock would outlive a parent that dies holding it."""
-        self.close()
-
     def close(self) -> None:
-        self._shared.close()  # it has a descriptor of its own, and any descriptor keeps the lock
-        os.close(self._fd)
+        _close(self._shared, self._fd)
+
+
+def _close(shared: mmap.mmap, fd: int) -> None:
+    shared.close()  # it has a descriptor of its own, and any descriptor keeps the lock
+    os.close(fd)
+
+
+def allocate(fd: int, size: int) -> None:
+    """Give a file real bytes up to this size. A map over a hole kills the process, by SIGBUS, when the disk is full."""
+    missing = size - os.fstat(fd).st_size
+    if missing > 0:
+        os.pwrite(fd, bytes(missing), size - missing)

@@ -40,15 +40,16 @@ CREATE TABLE task_inputs (
 );
 
 -- Attempts that did not end well. A clean first success is told by the task's own row.
+-- The key comes first: otherwise SQLite 3.40 reports NULLs that are not there when it checks the file's integrity.
 CREATE TABLE attempts (
     task_id    TEXT NOT NULL,
+    version    INTEGER NOT NULL,
     attempt    INTEGER NOT NULL,
     outcome    TEXT NOT NULL,
     error      TEXT,
     started_at REAL,
     ended_at   REAL NOT NULL,
     worker_id  TEXT,
-    version    INTEGER NOT NULL,
     PRIMARY KEY (task_id, version)
 ) WITHOUT ROWID;
 
