@@ -32,9 +32,11 @@ class Bell:
         with contextlib.suppress(BlockingIOError):  # a full FIFO rings already
             os.write(self._fd, b"!")
 
+    def remove(self) -> None:
+        self._path.unlink(missing_ok=True)
+
     def close(self) -> None:
         os.close(self._fd)
-        self._path.unlink(missing_ok=True)
 
 
 def ring_all(folder: Path) -> None:

@@ -71,12 +71,14 @@ class LockFilePresence:
 
     def leave(self) -> None:
         self._path.unlink(missing_ok=True)
-        self._bell.close()
+        self._bell.remove()
         self.drop()
 
     def drop(self) -> None:
         """Let go without cleaning up: what a crash does, and what a forked child must do."""
         if self._fd is not None:
+            self._map.close()  # it has a descriptor of its own, and any descriptor keeps the lock
+            self._bell.close()
             os.close(self._fd)
             self._fd = None
 
