@@ -23,10 +23,12 @@ class Bell:
         self._poll = select.poll()
         self._poll.register(self._fd, select.POLLIN)
 
-    def wait(self, seconds: float) -> None:
-        if self._poll.poll(max(0.0, seconds) * 1000):
+    def wait(self, seconds: float) -> bool:
+        rung = bool(self._poll.poll(max(0.0, seconds) * 1000))
+        if rung:
             with contextlib.suppress(BlockingIOError):
                 os.read(self._fd, 65536)
+        return rung
 
     def ring(self) -> None:
         with contextlib.suppress(BlockingIOError):  # a full FIFO rings already

@@ -42,8 +42,8 @@ class Presence(Protocol):
     def ring(self) -> None:
         """Wake this worker. Any thread may call it."""
 
-    def wait(self, seconds: float) -> None:
-        """Sleep until somebody rings, at most this long."""
+    def wait(self, seconds: float) -> bool:
+        """Sleep until somebody rings, at most this long; answers whether somebody did."""
 
     def leave(self) -> None: ...
 

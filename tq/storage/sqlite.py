@@ -33,7 +33,8 @@ _inherited: list[Any] = []  # what a forked child must neither use nor close
 
 
 class SqliteSession:
-    """Runs named statements on one connection. Every statement of tq passes through `_execute`."""
+    """Runs named statements on one connection. Every statement passes through `_execute`, but those that bracket them:
+    the simulator puts its crashes and faults into these four methods."""
 
     __slots__ = ("_connection", "_sql", "hungry", "rings")
 
@@ -45,6 +46,15 @@ class SqliteSession:
 
     def _execute(self, statement: str, parameters: Sequence[Any]) -> sqlite3.Cursor:
         return self._connection.execute(self._sql[statement], parameters)
+
+    def begin(self) -> None:
+        self._connection.execute("BEGIN IMMEDIATE")
+
+    def commit(self) -> None:
+        self._connection.execute("COMMIT")
+
+    def checkpoint(self) -> None:
+        self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     def rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[Row]:
         return self._execute(statement, parameters).fetchall()
@@ -117,11 +127,11 @@ class SqliteDriver:
 
     def _transact(self, session: SqliteSession, entries: list[Entry[SqliteSession]]) -> None:
         before = self._writer.total_changes
-        self._begin()
+        self._begin(session)
         try:
             for entry in entries:
                 entry.value = entry.operation(session)
-            self._writer.execute("COMMIT")
+            session.commit()
         except BaseException:
             # After a full disk SQLite has rolled back by itself; a second ROLLBACK would hide the first error.
             if self._writer.in_transaction:
@@ -129,12 +139,12 @@ class SqliteDriver:
             raise
         self._lock.uncheckpointed += self._writer.total_changes - before
 
-    def _begin(self) -> None:
+    def _begin(self, session: SqliteSession) -> None:
         """Start a write transaction. Only a foreign program can be in the way: the write lock holds ours apart."""
         give_up_at = time.monotonic() + _PATIENCE_SECONDS
         while True:
             try:
-                self._writer.execute("BEGIN IMMEDIATE")
+                session.begin()
                 return
             except sqlite3.OperationalError as error:
                 if not sqlite_file.is_busy(error) or time.monotonic() > give_up_at:
@@ -144,7 +154,7 @@ class SqliteDriver:
         if self._lock.uncheckpointed >= _CHECKPOINT_ROWS:
             self._lock.uncheckpointed = 0
             with contextlib.suppress(sqlite3.Error):  # the commit stands; the next checkpoint will do
-                self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+                self._session.checkpoint()
 
     def _replace_if_suspect(self, error: sqlite3.Error) -> None:
         """After an I/O error a connection may hold pages that never reached the disk: do not trust it again."""
