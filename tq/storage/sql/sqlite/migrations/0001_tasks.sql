@@ -39,16 +39,17 @@ CREATE TABLE task_inputs (
     input   TEXT NOT NULL
 );
 
--- Attempts that did not end well. A clean first success is told by the task's own row.
+-- Attempts that did not end well. A clean first success is told by the task's own row. The key's columns come first:
+-- else SQLite 3.40, which many Pythons carry, reports missing values in a sound file when it checks its integrity.
 CREATE TABLE attempts (
     task_id    TEXT NOT NULL,
+    version    INTEGER NOT NULL,
     attempt    INTEGER NOT NULL,
     outcome    TEXT NOT NULL,
     error      TEXT,
     started_at REAL,
     ended_at   REAL NOT NULL,
     worker_id  TEXT,
-    version    INTEGER NOT NULL,
     PRIMARY KEY (task_id, version)
 ) WITHOUT ROWID;
 
