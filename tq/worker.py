@@ -118,7 +118,8 @@ class Worker:
         except Exception:
             self._in_doubt = True
             log.exception("the worker met an unexpected error and goes on")
-        return _RETRY_STORAGE_SECONDS
+        self._presence.wait(_RETRY_STORAGE_SECONDS)  # whatever has ended meanwhile: it could not be settled either
+        return 0.0
 
     def _sleep(self, seconds: float) -> None:
         self._basket.awaited = True
