@@ -141,7 +141,12 @@ class Store:
     @staticmethod
     def _bucket(session: Session, type_: str, rate: float, now: float) -> ratelimit.Bucket:
         kept = session.rows("read_bucket", (type_,))
-        return ratelimit.refill(ratelimit.Bucket(*kept[0]), rate, now) if kept else ratelimit.full(rate, now)
+        if not kept:
+            return ratelimit.full(rate, now)
+        bucket = ratelimit.refill(ratelimit.Bucket(*kept[0]), rate, now)
+        if bucket.filled_at < kept[0][1]:  # the clock was set back: do not wait for it
+            session.change("write_bucket", (type_, *bucket))
+        return bucket
 
     @staticmethod
     def _take(session: Session, worker_id: str, want: Want, count: int, now: float) -> list[ClaimedTask]:
