@@ -31,14 +31,15 @@ class Bell:
         return rung
 
     def ring(self) -> None:
-        with contextlib.suppress(BlockingIOError):  # a full FIFO rings already
+        with contextlib.suppress(OSError):  # a full FIFO rings already, and a closed one has nobody to wake
             os.write(self._fd, b"!")
 
     def remove(self) -> None:
         self._path.unlink(missing_ok=True)
 
     def close(self) -> None:
-        os.close(self._fd)
+        fd, self._fd = self._fd, -1  # whoever rings late must not write to a new file of that number
+        os.close(fd)
 
 
 def ring_all(folder: Path) -> None:
