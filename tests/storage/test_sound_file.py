@@ -23,7 +23,9 @@ def test_the_file_is_sound_when_every_table_has_rows(connection: sqlite3.Connect
     """SQLite 3.40 looks for the other columns in the wrong place unless a key's columns come first."""
     for table in _tables(connection):
         columns = connection.execute(f"PRAGMA table_info({table})").fetchall()
-        connection.execute(f"INSERT INTO {table} VALUES ({', '.join('?' for _ in columns)})", range(1, len(columns) + 1))
+        connection.execute(
+            f"INSERT INTO {table} VALUES ({', '.join('?' for _ in columns)})", range(1, len(columns) + 1)
+        )
     assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
 

@@ -22,7 +22,7 @@ class LoopLane:
         executor: Executor,
         basket: Basket,
         clock: Clock,
-        started: Callable[[str], None],
+        started: Callable[[str, int], None],
         stopping: Callable[[], bool],
     ) -> None:
         self._executor = executor
@@ -37,7 +37,7 @@ class LoopLane:
         self._round.accept(jobs)
 
     async def _attempt(self, job: Job) -> None:
-        self._started(job.task.id)
+        self._started(job.task.id, job.task.version)
         job.begun_at = begun_at = self._clock.monotonic()
         outcome = await self._executor.run_async(job.kind, job.task, lambda: self._stopping() or job.struck)
         job.seconds = self._clock.monotonic() - begun_at

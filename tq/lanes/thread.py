@@ -26,7 +26,7 @@ class ThreadLane:
         executor: Executor,
         basket: Basket,
         clock: Clock,
-        started: Callable[[str], None],
+        started: Callable[[str, int], None],
         stopping: Callable[[], bool],
     ) -> None:
         self._name = name
@@ -67,7 +67,7 @@ class ThreadLane:
     def _attempt(self, job: Job) -> Outcome:
         outcome = None
         try:
-            self._started(job.task.id)
+            self._started(job.task.id, job.task.version)
             job.begun_at = begun_at = self._clock.monotonic()
             outcome = self._executor.run(job.kind, job.task, lambda: self._stopping() or job.struck)
             job.seconds = self._clock.monotonic() - begun_at

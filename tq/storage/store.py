@@ -190,7 +190,7 @@ class Store:
         settlements = []
         for row in session.rows("owned_by", (worker.id,)):
             task = ClaimedTask._make(row)
-            begun = autopsy.started is None or task.id in autopsy.started
+            begun = autopsy.started is None or (task.id, task.version) in autopsy.started
             outcome = (
                 Crashed(f"worker {worker.pid} on {worker.host} died while it ran this task") if begun else Released()
             )
