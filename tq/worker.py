@@ -98,9 +98,9 @@ class Worker:
     # --- the loop ------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Step and sleep until told to stop, and until what runs has ended."""
+        """Step and sleep until told to stop, and until nothing can be ours any more, known or not."""
         try:
-            while not (self.stopping and not self._jobs):
+            while not self.stopping or self._jobs or self._in_doubt:
                 self._sleep(self._guarded_step())
         except NotInitialised:
             log.warning("the queue was closed while tasks ran; the next worker on this database takes them over")
