@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 _ROUNDING = 1e-9  # ten additions of 0.1 must give one whole token
+_OUTRUN_SECONDS = 60.0  # from here on the clock was set back, and nobody merely waited for the write lock
 
 
 class Bucket(NamedTuple):
@@ -23,6 +24,8 @@ def capacity(rate: float) -> float:
 
 def refill(bucket: Bucket, rate: float, now: float) -> Bucket:
     """What has flowed in since. A clock that went back brings nothing, and takes nothing."""
+    if 0.0 < bucket.filled_at - now <= _OUTRUN_SECONDS:
+        return bucket  # who read the clock later came first: that time has been counted
     elapsed = max(0.0, now - bucket.filled_at)
     return Bucket(min(capacity(rate), bucket.tokens + elapsed * rate), now)
 

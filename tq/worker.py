@@ -101,9 +101,9 @@ class Worker:
     # --- the loop ------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Step and sleep until told to stop, and until what runs has ended."""
+        """Step and sleep until told to stop, and until nothing can be ours any more, known or not."""
         try:
-            while not (self.stopping and not self._jobs):
+            while not self.stopping or self._jobs or self._in_doubt:
                 self._sleep(self._guarded_step())
         except NotInitialised:
             log.warning("the queue was closed while tasks ran; the next worker on this database takes them over")
@@ -123,7 +123,8 @@ class Worker:
         except Exception:
             self._in_doubt = True
             log.exception("the worker met an unexpected error and goes on")
-        return _RETRY_STORAGE_SECONDS
+        self._presence.wait(_RETRY_STORAGE_SECONDS)  # whatever has ended meanwhile: it could not be settled either
+        return 0.0
 
     def _sleep(self, seconds: float) -> None:
         self._basket.awaited = True

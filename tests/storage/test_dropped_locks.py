@@ -31,11 +31,11 @@ with lock.held():
 
 def test_a_dropped_presence_leaves_a_dead_worker_behind(folder: Path):
     presence = LockFilePresence(folder, WORKER.id)
-    presence.started("a" * 36)
+    presence.started("a" * 36, 7)
     assert autopsy(folder, WORKER) is None
     presence.drop()
     found = autopsy(folder, WORKER)
-    assert found is not None and found.started == {"a" * 36}
+    assert found is not None and found.started == {("a" * 36, 7)}
 
 
 def test_a_forked_child_does_not_keep_its_parents_write_lock(folder: Path):

@@ -21,7 +21,7 @@ class HandlerLanes:
         executor: Executor,
         basket: Basket,
         clock: Clock,
-        started: Callable[[str], None],
+        started: Callable[[str, int], None],
         stopping: Callable[[], bool],
     ) -> None:
         self._parts = (executor, basket, clock, started, stopping)

@@ -27,7 +27,7 @@ class LoopLane:
         executor: Executor,
         basket: Basket,
         clock: Clock,
-        started: Callable[[str], None],
+        started: Callable[[str, int], None],
         stopping: Callable[[], bool],
     ) -> None:
         self._executor = executor
@@ -45,7 +45,7 @@ class LoopLane:
 
     async def _attempt(self, job: Job) -> None:
         try:
-            self._started(job.task.id)
+            self._started(job.task.id, job.task.version)
         except OSError:  # the disk is full: what cannot be listed as started must not start
             self._basket.put(job, Released(), last=not self._round.pending)
             return

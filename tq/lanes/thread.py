@@ -28,7 +28,7 @@ class ThreadLane:
         executor: Executor,
         basket: Basket,
         clock: Clock,
-        started: Callable[[str], None],
+        started: Callable[[str, int], None],
         stopping: Callable[[], bool],
     ) -> None:
         self._name = name
@@ -78,7 +78,7 @@ class ThreadLane:
         outcome = None
         try:
             try:
-                self._started(job.task.id)
+                self._started(job.task.id, job.task.version)
             except OSError:  # the disk is full: what cannot be listed as started must not start
                 return Released()
             job.begun_at = begun_at = self._clock.monotonic()

@@ -25,9 +25,10 @@ class Session(Protocol):
 
 
 class Autopsy(NamedTuple):
-    """What is known of a dead worker: the tasks whose handlers had started, or None where nobody can tell."""
+    """What is known of a dead worker: the claims, by task and version, whose handlers had started; None where nobody
+    can tell."""
 
-    started: frozenset[str] | None
+    started: frozenset[tuple[str, int]] | None
 
 
 class Presence(Protocol):
@@ -35,7 +36,7 @@ class Presence(Protocol):
 
     knows_started: bool  # whether others can tell, after a crash, which tasks had started
 
-    def started(self, task_id: str) -> None: ...
+    def started(self, task_id: str, version: int) -> None: ...
 
     def settled(self, task_id: str) -> None: ...
 

@@ -1,9 +1,10 @@
 """How a worker process on this machine shows that it lives: a lock file of its own, held until it dies.
 
 The kernel drops the lock when the process ends, however it ends, and keeps it while the process is merely slow or
-stopped. So a lock that can be taken means a dead owner, whatever the clock says. The file also lists the tasks whose
+stopped. So a lock that can be taken means a dead owner, whatever the clock says. The file also lists the claims whose
 handlers have started; it is memory-mapped, and what was written survives `kill -9` (but not a power cut, so it names
-the boot it belongs to).
+the boot it belongs to). A claim is a task and its version: one transaction may settle a task and claim it again, and
+whoever dies right after it has not struck off the first claim, nor started the second.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from tq.storage.write_lock import allocate
 SUFFIX = ".lock"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _HEADER = 64
-_SLOT = 36  # the text of a UUID
+_ID = 36  # the text of a UUID
+_SLOT = 48  # an id, and a version as text
 _SLOTS_AT_FIRST = 256
 _DEAD = ("Z", "X")  # it has ended, and its parent has not asked for its exit code
 
@@ -47,15 +49,15 @@ class LockFilePresence:
         self.wait = self._bell.wait
         self.ring = self._bell.ring
 
-    def started(self, task_id: str) -> None:
-        """List the task before its handler runs. Called by the handlers' threads: each step is atomic."""
+    def started(self, task_id: str, version: int) -> None:
+        """List the claim before its handler runs. Called by the handlers' threads: each step is atomic."""
         try:
             slot = self._free.pop()
         except IndexError:
             slot = self._grow()
         self._slots[task_id] = slot
         offset = _HEADER + slot * _SLOT
-        self._map[offset : offset + _SLOT] = task_id.encode()
+        self._map[offset : offset + _SLOT] = f"{task_id}{version}".encode().ljust(_SLOT, b"\0")
 
     def settled(self, task_id: str) -> None:
         """Strike the task off, after its outcome is committed."""
@@ -106,12 +108,17 @@ def autopsy(folder: Path, worker: WorkerRecord) -> Autopsy | None:
         os.close(fd)
 
 
-def _started(content: bytes) -> frozenset[str] | None:
-    """The listed tasks. After a reboot the list may never have reached the disk: then nobody can tell."""
+def _started(content: bytes) -> frozenset[tuple[str, int]] | None:
+    """The listed claims. After a reboot the list may never have reached the disk: then nobody can tell."""
     if content[:_HEADER].rstrip(b"\0").decode(errors="replace") != boot_id():
         return None
     slots = (content[at : at + _SLOT] for at in range(_HEADER, len(content), _SLOT))
-    return frozenset(slot.decode() for slot in slots if slot[:1] not in (b"", b"\0"))
+    return frozenset(_claim(slot) for slot in slots if slot[:1] not in (b"", b"\0"))
+
+
+def _claim(slot: bytes) -> tuple[str, int]:
+    version = slot[_ID:].rstrip(b"\0")
+    return slot[:_ID].decode(errors="replace"), int(version) if version.isdigit() else -1  # killed while writing it
 
 
 def bury(folder: Path, worker_id: str) -> None:
@@ -122,7 +129,7 @@ def bury(folder: Path, worker_id: str) -> None:
 def sweep(folder: Path, known: set[str]) -> None:
     """Remove the files of workers that the database no longer knows and that nobody holds."""
     for path in folder.iterdir():
-        if path.suffix in (SUFFIX, BELL) and path.stem not in known and len(path.stem) == _SLOT:
+        if path.suffix in (SUFFIX, BELL) and path.stem not in known and len(path.stem) == _ID:
             with contextlib.suppress(OSError):
                 _remove_if_free(path)
 

@@ -141,7 +141,12 @@ class Store:
     @staticmethod
     def _bucket(session: Session, type_: str, rate: float, now: float) -> ratelimit.Bucket:
         kept = session.rows("read_bucket", (type_,))
-        return ratelimit.refill(ratelimit.Bucket(*kept[0]), rate, now) if kept else ratelimit.full(rate, now)
+        if not kept:
+            return ratelimit.full(rate, now)
+        bucket = ratelimit.refill(ratelimit.Bucket(*kept[0]), rate, now)
+        if bucket.filled_at < kept[0][1]:  # the clock was set back: do not wait for it
+            session.change("write_bucket", (type_, *bucket))
+        return bucket
 
     @staticmethod
     def _take(session: Session, worker_id: str, want: Want, count: int, now: float) -> list[ClaimedTask]:
@@ -190,7 +195,7 @@ class Store:
         settlements = []
         for row in session.rows("owned_by", (worker.id,)):
             task = ClaimedTask._make(row)
-            begun = autopsy.started is None or task.id in autopsy.started
+            begun = autopsy.started is None or (task.id, task.version) in autopsy.started
             outcome = (
                 Crashed(f"worker {worker.pid} on {worker.host} died while it ran this task") if begun else Released()
             )

@@ -1,0 +1,105 @@
+"""What must hold when a schedule has come to its end: the database as a new program would find it."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+
+from tests.simulation.invariants import Violation
+from tests.simulation.world import World
+from tq.models import TaskSpec
+from tq.storage import sqlite_file
+from tq.storage.sqlite import SqliteDriver
+from tq.storage.store import Store
+
+
+def check_ending(world: World) -> list[Violation]:
+    with closing(sqlite_file.connect(world.database, "normal")) as connection:
+        return [
+            *_every_accepted_task_has_ended(world),
+            *_every_add_is_whole(world, connection),
+            *_every_add_answers_with_its_task(world, connection),
+            *_side_tables_agree(connection),
+            *_the_file_is_sound(connection),
+            *_stats_agree(world, connection),
+        ]
+
+
+def _every_accepted_task_has_ended(world: World) -> Iterator[Violation]:
+    accepted = {task for event in world.history.events if event.what == "added" for task in event.facts["ids"]}
+    for task in accepted - set(world.history.rows):
+        yield Violation("an accepted task is never lost", task, "it is not there")
+    for task, row in world.history.rows.items():
+        if not row.ended:
+            yield Violation("an accepted task is never lost", task, f"it has not ended: {row.status}")
+
+
+def _every_add_is_whole(world: World, connection: sqlite3.Connection) -> Iterator[Violation]:
+    """All tasks of a call or none, each with its input: whether it returned, raised, or died in the middle."""
+    inputs = dict(
+        connection.execute(
+            "SELECT id, coalesce(input, (SELECT input FROM task_inputs WHERE task_id = id)) FROM tasks"
+        ).fetchall()
+    )
+    for event in world.history.events:
+        if event.what != "adding" or "specs" not in event.facts:
+            continue
+        specs: list[TaskSpec] = event.facts["specs"]
+        present = [spec for spec in specs if spec.id in inputs]
+        if present and len(present) != len(specs):
+            yield Violation("all tasks of an add or none", present[0].id, f"{len(present)} of {len(specs)}")
+        for spec in present:
+            if inputs[spec.id] != spec.input:
+                yield Violation("a task has the input it was added with", spec.id, repr(inputs[spec.id]))
+    orphans = connection.execute("SELECT task_id FROM task_inputs WHERE task_id NOT IN (SELECT id FROM tasks)")
+    for (task,) in orphans.fetchall():
+        yield Violation("no input without its task", task, "")
+
+
+def _every_add_answers_with_its_task(world: World, connection: sqlite3.Connection) -> Iterator[Violation]:
+    """Its own, or the one that already holds the key; and no two tasks hold the same."""
+    keys = {task: (type_, key) for task, type_, key in connection.execute("SELECT id, type, key FROM tasks").fetchall()}
+    specs = {
+        spec.id: spec
+        for event in world.history.events
+        if event.what == "adding"
+        for spec in event.facts.get("specs", ())
+    }
+    for event in world.history.events:
+        if event.what == "added":
+            for asked, answered in zip(event.facts["specs"], event.facts["ids"], strict=True):
+                spec = specs[asked]
+                if answered != asked and (spec.key is None or keys.get(answered) != (spec.type, spec.key)):
+                    yield Violation("an add answers with its own task", asked, f"answered {answered}")
+    for (type_, key), count in Counter(keys.values()).items():
+        if key is not None and count > 1:
+            yield Violation("a key is held by one task", None, f"{type_} {key}: {count}")
+
+
+def _side_tables_agree(connection: sqlite3.Connection) -> Iterator[Violation]:
+    counted = connection.execute("SELECT type, status, count FROM finished_counts WHERE count != 0")
+    ended = "SELECT type, status, count(*) FROM tasks WHERE completed_at IS NOT NULL GROUP BY type, status"
+    if sorted(counted.fetchall()) != sorted(connection.execute(ended).fetchall()):
+        yield Violation("the kept counts are those of the rows", None, "")
+    failures = """SELECT subject, old_version FROM audit
+        WHERE what = 'changed' AND old_status = 'in-progress' AND new_status = 'failed'"""
+    told = connection.execute("SELECT task_id, version FROM attempts").fetchall()
+    for task, version in set(connection.execute(failures).fetchall()) ^ set(told):
+        yield Violation("every failed attempt is told, and no other", task, f"version {version}")
+
+
+def _the_file_is_sound(connection: sqlite3.Connection) -> Iterator[Violation]:
+    answer = connection.execute("PRAGMA integrity_check").fetchall()
+    if answer != [("ok",)]:
+        yield Violation("the file is sound", None, str(answer))
+
+
+def _stats_agree(world: World, connection: sqlite3.Connection) -> Iterator[Violation]:
+    store = Store(SqliteDriver(world.database, "normal"))
+    stats = store.stats()
+    store.close()
+    rows = Counter(row.status for row in world.history.rows.values())
+    if any(stats[status] != rows[status] for status in ("to-do", "in-progress", "success", "failed", "cancelled")):
+        yield Violation("stats are those of the rows", None, f"{stats} but {dict(rows)}")

@@ -1,0 +1,91 @@
+"""The faults of a schedule: who dies where, which statement fails, who stands still, when the clock jumps."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import TYPE_CHECKING
+
+from tests.simulation.stage import Actor
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+_MESSAGES = ("database or disk is full", "disk I/O error")
+
+
+class Faults:
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._stage = world.stage
+        self._random = world.stage.random
+        self._kinds = sorted(world.scenario.faults - {"pause", "poison"})
+        self._left = world.scenario.fault_count if self._kinds else 0
+        self._errors_due = 0
+        self._outage_until = -1.0
+
+    def fate(self, actor: Actor, point: str) -> None:
+        """Maybe something happens now. Called at every yield point."""
+        if self._left and self._random.random() < 0.012:
+            self._left -= 1
+            if self._stage.time < self._world.scenario.fault_seconds:
+                getattr(self, "_" + self._random.choice(self._kinds))(actor)
+
+    # --- what may happen -----------------------------------------------------------------------------------------
+
+    def _crash(self, actor: Actor) -> None:
+        if self._random.random() < 0.6:
+            actor.doomed = True
+        else:  # or somebody else in a moment, wherever it is then
+            self._stage.later(self._random.random() * 2, self._kill_somebody)
+
+    def _kill_somebody(self) -> None:
+        present = [actor for actor in self._stage.actors if not actor.gone]
+        if present:
+            self._random.choice(present).doomed = True
+
+    def _stop(self, actor: Actor) -> None:
+        actor.stopped_until = self._stage.time + self._random.choice([0.1, 2.0, 30.0])
+        self._world.history.record(actor.name, "stopped", until=actor.stopped_until)
+
+    def _jump(self, actor: Actor) -> None:
+        seconds = self._random.choice([-3600.0, -30.0, -1.0, 1.0, 5.0, 3600.0])
+        self._stage.jump(seconds)
+        self._world.history.record("clock", "jumped", seconds=seconds)
+
+    def _restart(self, actor: Actor) -> None:
+        self._world.restart_a_worker()
+
+    def _error(self, actor: Actor) -> None:
+        self._errors_due += 1
+
+    def _outage(self, actor: Actor) -> None:
+        self._outage_until = self._stage.time + self._random.choice([0.5, 3.0])
+        self._world.history.record("disk", "failing", until=self._outage_until)
+
+    # --- where storage fails -------------------------------------------------------------------------------------
+
+    def before_begin(self, actor: Actor) -> None:
+        if self._errors_due and self._random.random() < 0.2:
+            self._errors_due -= 1
+            raise sqlite3.OperationalError("database is locked")
+        self._fail_if_due(actor, "BEGIN")
+
+    def before_statement(self, actor: Actor, connection: sqlite3.Connection) -> None:
+        try:
+            self._fail_if_due(actor, "a statement")
+        except sqlite3.OperationalError:
+            # After some errors SQLite has rolled back by itself, after others it leaves that to us.
+            if connection.in_transaction and self._random.random() < 0.5:
+                connection.execute("ROLLBACK")
+            raise
+
+    def after_commit(self, actor: Actor) -> None:
+        """The commit stands, and its caller is told that it failed."""
+        self._fail_if_due(actor, "after a COMMIT that stands", share=0.6)
+
+    def _fail_if_due(self, actor: Actor, where: str, share: float = 0.3) -> None:
+        if self._stage.time < self._outage_until or (self._errors_due and self._random.random() < share):
+            self._errors_due = max(0, self._errors_due - 1)
+            message = self._random.choice(_MESSAGES)
+            self._world.history.record(actor.name, "failed", where=where, message=message)
+            raise sqlite3.OperationalError(message)

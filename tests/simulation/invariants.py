@@ -1,0 +1,222 @@
+"""What must hold at every moment of a schedule, checked by playing its history again, event by event.
+
+A rule is a method with a sentence; it reports against itself. The rules know nothing of how tq works, only what it
+promises: they read rows as they were committed, and what the virtual handlers did.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from tests.simulation.history import Event, Row
+from tests.simulation.lanes import output_of
+from tests.simulation.scenario import Scenario
+from tests.simulation.world import World
+from tq.models import MAX_CRASHES, TaskSpec
+from tq.ratelimit import capacity
+
+Attempt = tuple[str, int]  # a task and the version that its claim gave it
+
+
+class Violation(NamedTuple):
+    rule: str
+    task: str | None
+    what: str
+
+
+class Replay:
+    """The state of the queue as the history tells it, and the rules that each event must keep."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.violations: list[Violation] = []
+        self._scenario = scenario
+        self._rows: dict[str, Row] = {}
+        self._specs: dict[str, TaskSpec] = {}
+        self._paused: set[str] = set()
+        self._ended_workers: set[str] = set()
+        self._marked: set[Attempt] = set()
+        self._begun: set[Attempt] = set()
+        self._outcomes: dict[Attempt, str] = {}
+        self._running: dict[str, tuple[str, int]] = {}  # by task: who runs it now, and which claim
+        self._starts: Counter[str] = Counter()
+        self._claimed: list[str] = []  # in the transaction that is being read
+        self._claim_moments: dict[str, list[float]] = defaultdict(list)  # by type
+        self._failures: dict[str, list[float]] = defaultdict(list)  # by process
+        self._latest_wall = 0.0
+        self._event: Event | None = None
+
+    def play(self, events: list[Event]) -> list[Violation]:
+        for event in events:
+            self._event = event
+            self._latest_wall = event.latest_wall
+            rule: Callable[[Event], None] | None = getattr(self, "_on_" + event.what.replace(" ", "_"), None)
+            if rule is not None:
+                rule(event)
+        self._check_rates()
+        return self.violations
+
+    def _check(self, holds: bool, rule: str, task: str | None, what: str = "") -> None:
+        if not holds:
+            at = f"at {self._event.at:.4f}, by {self._event.who}" if self._event else ""
+            self.violations.append(Violation(rule, task, f"{what} {at}".strip()))
+
+    # --- what actors did -----------------------------------------------------------------------------------------
+
+    def _on_adding(self, event: Event) -> None:
+        for spec in event.facts.get("specs", ()):
+            self._specs[spec.id] = spec
+
+    def _on_paused(self, event: Event) -> None:
+        self._paused.add(event.facts["type"])
+
+    def _on_resumed(self, event: Event) -> None:
+        self._paused.discard(event.facts["type"])
+
+    def _on_killed(self, event: Event) -> None:
+        self._ended_workers.add(event.facts["worker"])
+        for task in [task for task, (who, _) in self._running.items() if who == event.who]:
+            del self._running[task]
+
+    _on_left = _on_killed
+
+    def _on_failed(self, event: Event) -> None:
+        moments = self._failures[event.who]
+        moments.append(event.at)
+        hurried = len(moments) > 12 and event.at - moments[-13] < 1.0
+        self._check(not hurried, "a failing disk is left alone for a while", None)
+
+    def _on_handed(self, event: Event) -> None:
+        order = [self._place(task) for task in event.facts["ids"]]
+        self._check(order == sorted(order), "a batch starts in the order of its tasks", None, str(event.facts["ids"]))
+
+    # --- attempts ------------------------------------------------------------------------------------------------
+
+    def _on_marked(self, event: Event) -> None:
+        self._marked.add(_attempt(event))
+
+    def _on_began(self, event: Event) -> None:
+        task, attempt, spec = event.task, _attempt(event), self._specs[event.task or ""]
+        row = self._rows[spec.id]
+        allowed = spec.max_attempts or self._scenario.types[spec.type].max_attempts
+        self._starts[spec.id] += 1
+        self._check(attempt not in self._begun, "a claim starts once", task)
+        self._check(row.running and row.version == attempt[1], "a handler starts only what its worker owns", task)
+        self._check(task not in self._running, "attempts never overlap", task, f"{self._running.get(spec.id)} runs it")
+        self._check(self._starts[spec.id] <= allowed, "no more starts than attempts are allowed", task)
+        self._check(event.facts["input"] == spec.input, "a handler gets the input that was accepted", task)
+        started_early = spec.run_after is not None and spec.run_after > self._latest_wall
+        self._check(not started_early, "nothing starts before its time", task)
+        self._begun.add(attempt)
+        self._running[spec.id] = (event.who, attempt[1])
+
+    def _on_ended(self, event: Event) -> None:
+        self._outcomes[_attempt(event)] = event.facts["outcome"]
+        self._on_gave_up(event)
+
+    def _on_gave_up(self, event: Event) -> None:
+        """Given up on: its slot is replaced, it may be retried, and nobody can make its thread stop."""
+        if self._running.get(event.task or "") == (event.who, event.facts["version"]):
+            del self._running[event.task or ""]
+
+    # --- committed changes ---------------------------------------------------------------------------------------
+
+    def _on_deleted(self, event: Event) -> None:
+        self._check(False, "an accepted task is never deleted", event.task)
+
+    def _on_changed(self, event: Event) -> None:
+        old, new, task = event.facts["old"], event.facts["new"], event.task
+        assert task is not None
+        if old is not None:
+            self._check(not old.ended, "what has ended does not change", task)
+            self._check(new.version == old.version + 1, "every change is a new version", task)
+            self._check(old == self._rows[task], "the history is whole", task)
+        if old is None:
+            self._check(new.status == "to-do" and not new.attempts, "a task begins as to-do", task)
+        elif old.running:
+            self._check_settled(event, task, old, new)
+        elif new.running:
+            self._check_claimed(event, task, old, new)
+        else:
+            self._check_promoted(task, old, new)
+        self._check(new.crashes <= MAX_CRASHES, "three crashes set a task aside", task)
+        self._rows[task] = new
+
+    def _check_claimed(self, event: Event, task: str, old: Row, new: Row) -> None:
+        worker = event.facts["worker"]
+        self._claimed.append(task)
+        self._claim_moments[new.type].append(new.last_attempt_at or 0.0)
+        self._check(old.ready, "only what is ready is claimed", task)
+        self._check(new.attempts == old.attempts + 1, "a claim counts as an attempt", task)
+        self._check(new.attempts <= (new.attempts_allowed or 0), "attempts stay within their limit", task)
+        self._check(new.worker_id == worker and worker not in self._ended_workers, "claimed by who lives", task)
+        self._check(not self._paused & {"", new.type}, "nothing is claimed while paused", task)
+
+    def _check_promoted(self, task: str, old: Row, new: Row) -> None:
+        self._check(new.ready and old.run_after is not None, "only waiting tasks become ready", task)
+        self._check((old.run_after or 0.0) <= self._latest_wall, "nothing is ready before its time", task)
+        self._check(new.attempts == old.attempts, "waiting costs no attempt", task)
+
+    def _check_settled(self, event: Event, task: str, old: Row, new: Row) -> None:
+        attempt = (task, old.version)
+        mine = event.facts["worker"] == old.worker_id
+        self._check(mine or old.worker_id in self._ended_workers, "a living worker is not robbed", task)
+        if new.status == "success":
+            returned = f'"{output_of(*attempt)}"'
+            self._check(mine and self._outcomes.get(attempt) == "Succeeded", "success is what a handler said", task)
+            self._check(new.output == returned, "the output is that of the attempt which was settled", task)
+        elif new.ready:
+            self._check(attempt not in self._begun, "what has started is not given back", task)
+            self._check(new.attempts == old.attempts - 1, "what never started gets its attempt back", task)
+        else:
+            self._check(new.status == "failed", "no other way out of a claim", task, new.status)
+            self._check(attempt in self._marked, "what never started gets its attempt back", task)
+            self._check(new.attempts == old.attempts, "what has started costs an attempt", task)
+            self._check(new.crashes == old.crashes + (not mine), "a crash is counted as one", task)
+        if new.status == "failed" and not new.ended:
+            self._check(new.attempts < (new.attempts_allowed or 0), "only what may be tried again waits for it", task)
+
+    def _on_committed(self, event: Event) -> None:
+        """At the end of a transaction: what was claimed was first in line, and within the limit over all workers."""
+        for type_ in {self._rows[task].type for task in self._claimed}:
+            claimed = [self._place(task) for task in self._claimed if self._rows[task].type == type_]
+            ready = [self._place(task) for task, row in self._rows.items() if row.type == type_ and row.ready]
+            in_turn = max(claimed) < min(ready, default=(2**40, ""))
+            self._check(in_turn, "higher priority first, oldest first among equals", max(claimed)[1])
+            limit = self._scenario.types[type_].global_limit
+            running = sum(row.type == type_ and row.running for row in self._rows.values())
+            self._check(limit is None or running <= limit, "no more run than the limit over all workers", None, type_)
+        self._claimed.clear()
+
+    def _place(self, task: str) -> tuple[int, str]:
+        return -self._rows[task].priority, task
+
+    def _check_rates(self) -> None:
+        if "jump" in self._scenario.faults:  # a window has no length then
+            return
+        for type_, moments in self._claim_moments.items():
+            rate = self._scenario.types[type_].rate_limit
+            if rate is not None:
+                for first, last, count in _windows(sorted(moments)):
+                    most = capacity(rate) + rate * (last - first) + 1e-3
+                    self._check(count <= most, "a rate is never exceeded", None, f"{type_}: {count} from {first}")
+
+
+def _attempt(event: Event) -> Attempt:
+    assert event.task is not None
+    return event.task, event.facts["version"]
+
+
+def _windows(moments: list[float]) -> Iterator[tuple[float, float, int]]:
+    for first in range(len(moments)):
+        for last in range(first, len(moments)):
+            yield moments[first], moments[last], last - first + 1
+
+
+def violations(world: World) -> list[Violation]:
+    """Everything that was wrong with a schedule, at any moment or at its end. Call it while the database is there."""
+    from tests.simulation.ending import check_ending
+
+    trouble = [Violation("nothing unexpected is raised", None, f"{who}: {error!r}") for who, error in world.stage.trouble]
+    return [*trouble, *Replay(world.scenario).play(world.history.events), *check_ending(world)]

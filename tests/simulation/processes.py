@@ -1,0 +1,183 @@
+"""The cast: worker processes, producers, and an operator who pauses and resumes. Each owns its real connections."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tests.simulation.lanes import VirtualLanes
+from tests.simulation.scenario import Wish, run_after
+from tests.simulation.stage import Actor
+from tests.simulation.storage import SimulatedDriver, SimulatedWriteLock
+from tq.errors import StorageError
+from tq.ids import IdFactory
+from tq.models import TaskSpec, TaskType
+from tq.scheduler import Scheduler
+from tq.storage.presence import LockFilePresence
+from tq.storage.store import EVERY_TYPE, Store
+from tq.worker import Worker
+
+if TYPE_CHECKING:
+    from tests.simulation.faults import Faults
+    from tests.simulation.world import World
+
+
+T = TypeVar("T")
+
+
+class ProcessClock:
+    """The machine's clock; sleeping is virtual."""
+
+    def __init__(self, process: Process) -> None:
+        self.now = process.stage.now
+        self.monotonic = process.stage.monotonic
+        self.sleep = process.sleep
+
+
+class Process(Actor):
+    def __init__(self, world: World, name: str) -> None:
+        super().__init__(world.stage, name)
+        self.world = world
+        self.faults: Faults = world.faults
+        self.random: Random = world.stage.random
+        self.clock = ProcessClock(self)
+        self.ids = IdFactory(lambda: int(self.clock.now() * 1e9), self.random.getrandbits)
+        self.scheduler = Scheduler(
+            self.clock, self.ids, lambda type_: world.scenario.types.get(type_) or TaskType(type_), self.random.uniform
+        )
+        self.worker_id: str | None = None
+        self.connections: list[sqlite3.Connection] = []
+        self._locks: list[SimulatedWriteLock] = []
+        self._seats: list[LockFilePresence] = []
+
+    def open_store(self) -> Store:
+        return self.world.engine.store(self.world.engine.driver(self, self.world.database))
+
+    def insist(self, operation: Callable[[], T]) -> T:
+        while True:
+            try:
+                return operation()
+            except StorageError:
+                self.clock.sleep(1.0)
+
+    def record(self, what: str, task: str | None = None, **facts: Any) -> None:
+        self.world.history.record(self.name, what, task, **facts)
+
+    def later(self, seconds: float, happens: Callable[[], None]) -> None:
+        self.stage.later(seconds, happens, owner=self)
+
+    # --- what a process holds, and loses when it dies ------------------------------------------------------------
+
+    def keep(self, lock: SimulatedWriteLock) -> SimulatedWriteLock:
+        self._locks.append(lock)
+        return lock
+
+    def sit_down(self, seat: LockFilePresence) -> LockFilePresence:
+        """Let the worker sleep in virtual time, and let a killed one not say goodbye."""
+        self._seats.append(seat)
+        rung, leave = seat.wait, seat.leave
+
+        def wait(seconds: float) -> bool:
+            self.at("sleep")
+            self.sleep(seconds, lambda: rung(0))
+            return rung(0)
+
+        seat.wait = wait
+        seat.leave = lambda: None if self.dead else leave()
+        return seat
+
+    def bury(self) -> None:
+        for seat in self._seats:
+            seat.drop()
+        for connection in self.connections:
+            connection.close()
+        for lock in self._locks:
+            lock.close()
+
+
+class WorkerProcess(Process):
+    def __init__(self, world: World, name: str) -> None:
+        super().__init__(world, name)
+        self.worker: Worker | None = None
+        self.asked_to_stop = False
+
+    def play(self) -> None:
+        try:
+            store = self.open_store()
+            self.worker_id = self.ids.new()
+            self.record("born", worker=self.worker_id)
+            scenario = self.world.scenario
+            self.worker = Worker(
+                self.worker_id, store, self.scheduler, self.clock, lambda: scenario.types,
+                lambda basket, presence, stopping: VirtualLanes(self, basket, presence),
+                scenario.poll_interval, scenario.batch_size,
+            )  # fmt: skip
+        except StorageError as error:  # its program ends with this message, and is started again
+            self.record("killed", worker=self.worker_id, error=str(error))
+            return
+        if self.asked_to_stop:
+            self.worker.stop()
+        self.worker.run()
+        self.record("left", worker=self.worker_id)
+        store.close()
+
+    def ask_to_stop(self) -> None:
+        self.asked_to_stop = True
+        if self.worker is not None and not self.gone:
+            self.worker.stop()
+
+
+class Producer(Process):
+    def __init__(self, world: World, name: str, wishes: list[Wish]) -> None:
+        super().__init__(world, name)
+        self.wishes = wishes
+
+    def play(self) -> None:
+        store = self.insist(self.open_store)
+        while self.wishes:
+            wish = self.wishes.pop(0)
+            self.clock.sleep(wish.pause)
+            self._add(store, wish)
+
+    def _add(self, store: Store, wish: Wish) -> None:
+        moment = run_after(self.random, self.clock.now())
+        options = {**wish.options, "run_after": moment} if moment is not None else wish.options
+        specs = [self.scheduler.spec(wish.type, json.dumps(input_), options) for input_ in wish.inputs]
+        self._record_specs("adding", specs)
+        try:
+            ids = store.add(specs)
+        except StorageError as error:
+            self.record("add failed", ids=[spec.id for spec in specs], error=str(error))
+            if "key" in options:  # what a careful program does: a key makes it safe
+                self.wishes.insert(0, wish._replace(pause=1.0))
+            return
+        self.record("added", ids=ids, specs=[spec.id for spec in specs])
+
+    def _record_specs(self, what: str, specs: list[TaskSpec]) -> None:
+        self.record(what, specs=specs)
+        for spec in specs:
+            self.record(what, spec.id, run_after=spec.run_after, max_attempts=spec.max_attempts)
+
+
+class Operator(Process):
+    """Pauses and resumes; another one resumes everything when the schedule comes to its end."""
+
+    def __init__(self, world: World, name: str, pauses: int) -> None:
+        super().__init__(world, name)
+        self._pauses = pauses
+
+    def play(self) -> None:
+        names = [EVERY_TYPE, *sorted(self.world.scenario.types)]
+        store = self.insist(self.open_store)
+        for _ in range(self._pauses):
+            self.clock.sleep(self.random.random() * 1.5)
+            name = self.random.choice(names)
+            self.insist(lambda name=name: store.pause(name))
+            self.clock.sleep(self.random.random() * 3)
+            self.insist(lambda name=name: store.resume(name))
+        if not self._pauses:
+            for name in names:
+                self.insist(lambda name=name: store.resume(name))

@@ -1,0 +1,242 @@
+"""The stage: virtual processes in real threads, of which exactly one runs at a time, in virtual time.
+
+Whoever reaches a yield point (`Actor.at`) decides by the seed who goes on, and passes the baton. Nothing else runs in
+the meantime, so a schedule is a function of its seed.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import threading
+from collections.abc import Callable
+from random import Random
+
+MOST_STEPS = 60_000
+MOST_SECONDS = 3_000.0
+FIRST_WALL_TIME = 1_700_000_000.0
+
+
+class Crashed(BaseException):
+    """`kill -9`, as its victim sees it: raised at a yield point, and again at each one until the thread has ended."""
+
+
+class VirtualLock:
+    """Who holds the write lock between processes."""
+
+    def __init__(self) -> None:
+        self.owner: Actor | None = None
+
+
+class Actor:
+    """A virtual process. Subclasses play their part in `play`; what they leave behind is cleared up in `bury`."""
+
+    def __init__(self, stage: Stage, name: str) -> None:
+        self.stage = stage
+        self.name = name
+        self.turn = threading.Lock()
+        self.turn.acquire()
+        self.gone = False  # ended, by itself or killed
+        self.dead = False  # killed: whatever it still does has no effect
+        self.doomed = False  # to be killed when it gets its turn, which is at once
+        self.stopped_until = 0.0  # as by SIGSTOP
+        self.waits_for: VirtualLock | None = None
+        self.wake_at: float | None = None
+        self.rung: Callable[[], bool] | None = None
+
+    def play(self) -> None:
+        raise NotImplementedError
+
+    def bury(self) -> None:
+        """Clear up after the end, without giving the baton away."""
+
+    # --- yield points --------------------------------------------------------------------------------------------
+
+    def at(self, point: str) -> None:
+        """Let others go on, or meet a fate, before `point`."""
+        if self.dead:
+            raise Crashed
+        self.stage.fate(self, point)
+        self._let_others_go_on()
+
+    def sleep(self, seconds: float, rung: Callable[[], bool] | None = None) -> None:
+        if self.dead:
+            raise Crashed
+        self.wake_at, self.rung = self.stage.time + max(0.0, seconds), rung
+        self._let_others_go_on()
+        self.wake_at = self.rung = None
+
+    def take(self, lock: VirtualLock) -> None:
+        self.at("write lock")
+        while lock.owner is not None:
+            self.waits_for = lock
+            self._let_others_go_on()
+        self.waits_for = None
+        lock.owner = self
+
+    def release(self, lock: VirtualLock) -> None:
+        if lock.owner is self:
+            lock.owner = None
+
+    def _let_others_go_on(self) -> None:
+        self.stage.pass_baton(self)
+        if self.doomed:
+            self.dead = True
+            self.stage.killed(self)
+            raise Crashed
+
+    @property
+    def ready(self) -> bool:
+        stage = self.stage
+        if self.doomed:
+            return True
+        if self.stopped_until > stage.time:
+            return False
+        if self.waits_for is not None:
+            return self.waits_for.owner is None
+        if self.wake_at is None or self.wake_at <= stage.time:
+            return True
+        if self.rung is not None and self.rung():
+            self.wake_at = stage.time
+            return True
+        return False
+
+    # --- its thread ----------------------------------------------------------------------------------------------
+
+    def live(self) -> None:
+        self.turn.acquire()
+        try:
+            if not self.doomed:
+                self.play()
+        except Crashed:
+            pass
+        except BaseException as error:
+            self.stage.trouble.append((self.name, error))
+        finally:
+            self.gone = True
+            self.bury()
+            self.stage.left(self)
+            self.stage.pass_baton(None)
+
+
+class Stage:
+    """Time, the actors, and what happens later by itself. `fate`, `killed` and `left` are for the world to fill in."""
+
+    def __init__(self, random: Random, stickiness: float, step_seconds: float) -> None:
+        self.random = random
+        self.time = 0.0
+        self.wall_ahead = FIRST_WALL_TIME  # of the virtual monotonic time; a clock jump changes it
+        self.latest_wall = 0.0
+        self.steps = 0
+        self.actors: list[Actor] = []
+        self.trouble: list[tuple[str, BaseException]] = []
+        self.fate: Callable[[Actor, str], None] = lambda actor, point: None
+        self.killed: Callable[[Actor], None] = lambda actor: None
+        self.left: Callable[[Actor], None] = lambda actor: None
+        self._stickiness = stickiness
+        self._step_seconds = step_seconds
+        self._later: list[tuple[float, int, Actor | None, Callable[[], None]]] = []
+        self._numbers = itertools.count()
+        self._threads: list[threading.Thread] = []
+        self._curtain = threading.Lock()
+        self._curtain.acquire()
+
+    # --- time ----------------------------------------------------------------------------------------------------
+
+    def now(self) -> float:
+        return self.time + self.wall_ahead
+
+    def monotonic(self) -> float:
+        return self.time
+
+    def _pass_time(self, seconds: float) -> None:
+        self.time += seconds
+        self.latest_wall = max(self.latest_wall, self.now())
+
+    def jump(self, seconds: float) -> None:
+        """Set the wall clock."""
+        self.wall_ahead += seconds
+        self._pass_time(0.0)
+
+    # --- the play ------------------------------------------------------------------------------------------------
+
+    def enter(self, actor: Actor) -> None:
+        self.actors.append(actor)
+        thread = threading.Thread(target=actor.live, name=actor.name, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def later(self, seconds: float, happens: Callable[[], None], owner: Actor | None = None) -> None:
+        """Let something happen by itself; what belongs to an actor stops and dies with it."""
+        heapq.heappush(self._later, (self.time + seconds, next(self._numbers), owner, happens))
+
+    def run(self) -> None:
+        """Play until the last actor has gone."""
+        self.pass_baton(None)
+        self._curtain.acquire()
+        for thread in self._threads:
+            thread.join()
+
+    @property
+    def exhausted(self) -> bool:
+        return self.steps > MOST_STEPS or self.time > MOST_SECONDS
+
+    def pass_baton(self, holder: Actor | None) -> None:
+        """Choose who goes on. Called by the holder, who comes back when it is chosen again; None leaves for good."""
+        chosen = self._choose(holder)
+        if chosen is None:
+            self._curtain.release()
+        elif chosen is holder:
+            return
+        else:
+            chosen.turn.release()
+        if holder is not None:
+            holder.turn.acquire()
+
+    def _choose(self, holder: Actor | None) -> Actor | None:
+        self.steps += 1
+        self._pass_time(self.random.random() * self._step_seconds)
+        if holder is not None and holder.ready and self.random.random() < self._stickiness:
+            return holder
+        while True:
+            self.actors = present = [actor for actor in self.actors if not actor.gone]
+            if not present and (not self._later or self.exhausted):
+                return None
+            if self.exhausted:  # the history says what had not ended
+                for actor in present:
+                    actor.doomed = True
+            able = [actor for actor in present if actor.doomed] or [actor for actor in present if actor.ready]
+            due = bool(self._later) and self._later[0][0] <= self.time
+            if able and (able[0].doomed or not due or self.random.random() < 0.5):
+                return able[self.random.randrange(len(able))]
+            if due:
+                self._happen()
+            else:
+                self.time = max(self.time, self._next_moment(present))
+                self._pass_time(0.0)
+
+    def _happen(self) -> None:
+        _, _, owner, happens = heapq.heappop(self._later)
+        if owner is None or not owner.gone:
+            if owner is not None and owner.stopped_until > self.time:
+                self.later(owner.stopped_until - self.time, happens, owner)
+            else:
+                self._try(happens)
+
+    def _try(self, happens: Callable[[], None]) -> None:
+        """It runs in the thread of whoever holds the baton, and its failure is none of theirs."""
+        try:
+            happens()
+        except Exception as error:
+            self.trouble.append(("an event", error))
+
+    def _next_moment(self, present: list[Actor]) -> float:
+        moments = [moment for actor in present if (moment := self._wakes_at(actor)) is not None]
+        if self._later:
+            moments.append(self._later[0][0])
+        return min(moments) if moments else MOST_SECONDS + 1
+
+    def _wakes_at(self, actor: Actor) -> float | None:
+        if actor.stopped_until > self.time:
+            return actor.stopped_until
+        return actor.wake_at

@@ -1,0 +1,164 @@
+"""One schedule from a seed: real workers over a real SQLite file, in virtual time, until every task has ended."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from random import Random
+
+from tests.simulation.faults import Faults
+from tests.simulation.history import AUDIT, History
+from tests.simulation.processes import Operator, Process, Producer, WorkerProcess
+from tests.simulation.scenario import Scenario
+from tests.simulation.stage import Actor, Stage, VirtualLock
+from tests.simulation.storage import SimulatedDriver
+from tq.storage import sqlite_file
+from tq.storage.sqlite import SqliteDriver
+from tq.storage.store import Store
+
+MEMORY = Path("/dev/shm")  # noqa: S108
+
+
+@dataclass(frozen=True)
+class Engine:
+    """The parts under test. A planted bug replaces one of them."""
+
+    driver: Callable[[Process, Path], SimulatedDriver] = SimulatedDriver
+    store: Callable[[SqliteDriver], Store] = Store
+
+
+class World:
+    def __init__(self, scenario: Scenario, database: Path, engine: Engine) -> None:
+        self.scenario = scenario
+        self.database = database
+        self.engine = engine
+        self.stage = Stage(Random(f"schedule {scenario.seed}"), scenario.stickiness, scenario.step_seconds)
+        self.history = History(self.stage.monotonic, lambda: self.stage.latest_wall)
+        self.write_lock = VirtualLock()
+        self.faults = Faults(self)
+        self._processes: list[Process] = []
+        self._coming = 0  # processes that will be started in a moment
+        self._resumed = False
+        self._closing = False
+        self.stage.fate = self.faults.fate
+        self.stage.killed = self._killed
+        self.stage.left = self._left
+
+    def run(self) -> None:
+        scenario = self.scenario
+        for wishes in scenario.wishes:
+            self._start(Producer, wishes)
+        for _ in range(scenario.workers):
+            self._start(WorkerProcess)
+        if "pause" in scenario.faults:
+            self._start(Operator, self.stage.random.randint(1, 3))
+        self.stage.later(0.5, self._close_when_done)
+        with _log_kept_apart(self):
+            self.stage.run()
+
+    # --- processes come and go -----------------------------------------------------------------------------------
+
+    def _start(self, kind: type[Process], *parts: object) -> None:
+        process = kind(self, f"{kind.__name__.lower().removesuffix('process')}-{len(self._processes)}", *parts)
+        self._processes.append(process)
+        self.stage.enter(process)
+
+    def _start_later(self, kind: type[Process], *parts: object) -> None:
+        self._coming += 1
+        self.stage.later(self.stage.random.random() * 2, lambda: self._arrive(kind, *parts))
+
+    def _arrive(self, kind: type[Process], *parts: object) -> None:
+        self._coming -= 1
+        if not self._closing:
+            self._start(kind, *parts)
+
+    def _killed(self, actor: Actor) -> None:
+        assert isinstance(actor, Process)
+        actor.record("killed", worker=actor.worker_id)
+
+    def _left(self, actor: Actor) -> None:
+        if self.stage.exhausted:
+            return
+        if isinstance(actor, WorkerProcess) and not self._closing:
+            self._start_later(WorkerProcess)
+        if isinstance(actor, Producer) and actor.wishes:
+            self._start_later(Producer, actor.wishes)
+
+    def restart_a_worker(self) -> None:
+        workers = self._present(WorkerProcess)
+        if workers:
+            self.stage.random.choice(workers).ask_to_stop()
+
+    def _present(self, kind: type[Process]) -> list[Process]:
+        return [process for process in self._processes if isinstance(process, kind) and not process.gone]
+
+    def lives(self, worker_id: str) -> bool:
+        return any(process.worker_id == worker_id and not process.gone for process in self._processes)
+
+    # --- the end -------------------------------------------------------------------------------------------------
+
+    def _close_when_done(self) -> None:
+        """When nobody adds any more, resume what is paused; when every task has ended, send the workers home."""
+        if not (self._coming or self._present(Producer) or self._present(Operator)):
+            if not self._resumed:
+                self._resumed = True
+                self._start(Operator, 0)
+            elif not self.history.unfinished:
+                self._closing = True
+                for worker in self._present(WorkerProcess):
+                    worker.ask_to_stop()
+                return
+        self.stage.later(0.5, self._close_when_done)
+
+
+class _Complaints(logging.Handler):
+    """Warnings are part of the play; an error with a traceback is a bug."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(logging.WARNING)
+        self._world = world
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info and record.exc_info[1] is not None:
+            self._world.stage.trouble.append((record.getMessage(), record.exc_info[1]))
+
+
+@contextmanager
+def _log_kept_apart(world: World) -> Iterator[None]:
+    log = logging.getLogger("tq")
+    complaints = _Complaints(world)
+    log.addHandler(complaints)
+    log.propagate, before = False, log.propagate
+    try:
+        yield
+    finally:
+        log.removeHandler(complaints)
+        log.propagate = before
+
+
+@cache
+def _empty_database() -> bytes:
+    """A migrated database with the audit in it, made once: copying it saves half of a schedule's time."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "tasks.db"
+        SqliteDriver(path).close()
+        connection = sqlite_file.connect(path, "normal")
+        connection.executescript(AUDIT)
+        connection.close()
+        return path.read_bytes()
+
+
+@contextmanager
+def played(scenario: Scenario, engine: Engine | None = None) -> Iterator[World]:
+    """Play a schedule; its database can be looked at inside the `with`."""
+    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
+        database = Path(folder) / "tasks.db"
+        database.write_bytes(_empty_database())
+        world = World(scenario, database, engine or Engine())
+        world.run()
+        yield world
