@@ -148,7 +148,7 @@ def test_lock_files_have_real_bytes_so_that_a_full_disk_cannot_kill_by_sigbus(fo
     presence = LockFilePresence(folder, DEAD.id)
     assert not _holes(folder)
     for number in range(257):  # one more than it has room for at first
-        presence.started(f"{number:036}")
+        presence.started(f"{number:036}", 1)
     assert not _holes(folder)
     presence.drop()
     found = autopsy(folder, DEAD)
