@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tq.errors import DatabaseReplaced, NotInitialised, StorageError
+from tq.errors import DatabaseReplaced, DatabaseUnusable, NotInitialised, StorageError
 from tq.forking import renew_in_child
 from tq.models import WorkerRecord
 from tq.storage import bell, presence, sql, sqlite_file
@@ -76,21 +76,42 @@ class SqliteDriver:
 
     def _open(self) -> None:
         sqlite_file.prepare(self.path)
-        self.folder.mkdir(mode=0o700, exist_ok=True)
-        self._lock = self._make_lock(self.folder / "write.lock")
+        self._lock = self._open_lock()
         self._group: GroupCommit[SqliteSession] = GroupCommit(self._commit)
         self._reading = threading.Lock()
         self._forked = False
-        with self._lock.held():
-            try:
-                self._writer = sqlite_file.connect(self.path, self._durability)
-                migrate(self._writer, self.path)
-                self._reader = sqlite_file.connect(self.path, self._durability)
-            except sqlite3.Error as error:
-                raise sqlite_file.translate(error, self.path) from error
+        try:
+            with self._lock.held():
+                self._writer, self._reader = self._connect()
+        except BaseException:
+            self._lock.close()
+            raise
         self._session = self._make_session(self._writer, self._statements)
         self._read_session = self._make_session(self._reader, self._statements)
         self._file = self._identify()
+
+    def _open_lock(self) -> WriteLock:
+        try:
+            self.folder.mkdir(mode=0o700, exist_ok=True)
+            return self._make_lock(self.folder / "write.lock")
+        except OSError as error:
+            raise DatabaseUnusable(
+                f"cannot use {self.folder}, the folder for tq's locks: {error.strerror}; "
+                "make it writable, or give another path"
+            ) from error
+
+    def _connect(self) -> tuple[sqlite3.Connection, sqlite3.Connection]:
+        """A connection that writes, on a schema that is up to date, and one that reads."""
+        with contextlib.ExitStack() as unless_all_is_well:
+            try:
+                writer = sqlite_file.connect(self.path, self._durability)
+                unless_all_is_well.callback(writer.close)
+                migrate(writer, self.path)
+                reader = sqlite_file.connect(self.path, self._durability)
+            except sqlite3.Error as error:
+                raise sqlite_file.translate(error, self.path) from error
+            unless_all_is_well.pop_all()
+            return writer, reader
 
     # --- writing -------------------------------------------------------------------------------------------------
 
