@@ -149,7 +149,9 @@ class Worker:
 
     def _exchange(self, wants: list[Want]) -> None:
         ended = self._unsettled
-        settlements = [self._settlement(job.task, outcome) for job, outcome in ended]
+        settlements = [
+            self._settlement(job.task, outcome, frees_place=job.kind.global_limit is not None) for job, outcome in ended
+        ]
         now = self._clock.now()
         self._look = False
         claimed, lost, look_again_at, paused = self._store.exchange(self.id, settlements, wants, now)
@@ -178,9 +180,9 @@ class Worker:
         self._in_flight[job.task.type] -= 1
         self._unsettled.append((job, outcome))
 
-    def _settlement(self, task: ClaimedTask, outcome: Outcome) -> Settlement:
+    def _settlement(self, task: ClaimedTask, outcome: Outcome, frees_place: bool = False) -> Settlement:
         details = outcome.details if isinstance(outcome, (Retry, Failed)) else None
-        return Settlement(task, self._scheduler.decide(task, outcome), details)
+        return Settlement(task, self._scheduler.decide(task, outcome), details, frees_place)
 
     def _strike_off(self, job: Job) -> None:
         task = job.task
