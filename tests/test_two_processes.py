@@ -191,7 +191,7 @@ def test_a_child_that_outlives_its_killed_parent_keeps_nothing_locked(queue: Tas
     with Program(folder, source) as parent:
         child = int(parent.line())
     try:
-        queue("slow").set_worker(lambda _: "taken over").set_backoff(base=0)
+        queue("slow").set_backoff(base=0).set_worker(lambda _: "taken over")
         assert handle.result(PATIENCE) == "taken over"
     finally:
         os.kill(child, 9)

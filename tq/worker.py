@@ -105,6 +105,7 @@ class Worker:
         try:
             while not (self.stopping and not self._jobs):
                 self._sleep(self._guarded_step())
+            self._say_goodbye()
         except NotInitialised:
             log.warning("the queue was closed while tasks ran; the next worker on this database takes them over")
         except BaseException:
@@ -323,15 +324,19 @@ class Worker:
         self._look = True
         self._presence.ring()
 
+    def _say_goodbye(self) -> None:
+        try:
+            self._store.retire(self.id)
+            self._presence.leave()
+        except StorageError as error:
+            log.warning("the worker left without saying goodbye: %s", error)
+
     def _leave(self) -> None:
+        """Start nothing more, and let go of the lock: what is still ours now goes to the next worker."""
         try:
             for lane in self._lanes.all():
                 lane.withdraw(lambda type_: True)
                 lane.close()
-            self._store.retire(self.id)
-            self._presence.leave()
-        except Exception as error:
-            log.warning("the worker left without saying goodbye: %s", error)
             with contextlib.suppress(OSError):
                 self._presence.drop()
         finally:
