@@ -428,7 +428,7 @@ def test_a_handler_that_kills_its_own_process_costs_one_attempt(queue: TaskQueue
     """
     with Program(folder, source) as program:
         program.ends(3)
-    queue("odd").set_worker(lambda _: current_task().attempt).set_backoff(base=0)
+    queue("odd").set_backoff(base=0).set_worker(lambda _: current_task().attempt)
     assert handle.result(PATIENCE) == 2
     assert handle.task().crashes == 1
 
@@ -489,7 +489,7 @@ def test_a_handler_that_closes_files_it_does_not_own_ends_the_program_for_its_su
     with Program(folder, source) as program:
         _, complaints = program.ends(1)
     assert "restart the program" in complaints
-    queue("odd").set_worker(lambda _: "done").set_backoff(base=0)
+    queue("odd").set_backoff(base=0).set_worker(lambda _: "done")
     assert handle.result(PATIENCE) == "done"
     queue.stop()
 

@@ -488,7 +488,7 @@ def test_a_task_that_stop_left_behind_is_taken_over_by_the_next_worker_of_this_p
     assert running.wait(PATIENCE)
     assert queue.stop(timeout=0) is False
     again = make_queue()
-    again("slow").set_worker(lambda _: "taken over").set_backoff(base=0)
+    again("slow").set_backoff(base=0).set_worker(lambda _: "taken over")
     again("other").set_worker(lambda _: None)
     try:
         eventually(lambda: again.get(handle.id).status != "in-progress", patience=20)

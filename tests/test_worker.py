@@ -556,7 +556,7 @@ def test_a_worker_that_is_killed_costs_the_task_one_attempt(queue: TaskQueue, fo
     handle = queue("slow").submit(None)
     with Program(folder, source) as worker:
         assert worker.line() == "running"
-    queue("slow").set_worker(lambda _: current_task().attempt).set_backoff(base=0)
+    queue("slow").set_backoff(base=0).set_worker(lambda _: current_task().attempt)
     assert handle.result(PATIENCE) == 2
     assert handle.task().crashes == 1
 

@@ -171,6 +171,7 @@ class Settlement(NamedTuple):
     task: ClaimedTask
     transition: Transition
     details: str | None = None
+    frees_place: bool = False  # under a global limit, which workers of other processes may wait for
 
 
 class Want(NamedTuple):

@@ -341,13 +341,15 @@ def _path_of(database: str | os.PathLike[str] | sqlite3.Connection | None) -> Pa
         return sqlite_file.file_of(database)
     if database is None:
         database = os.environ.get("TQ_DATABASE_URL") or DEFAULT_DATABASE
-    if not isinstance(database, (str, os.PathLike)):
+    text = os.fspath(database) if isinstance(database, os.PathLike) else database
+    if not isinstance(text, str):
         raise InvalidOption(f"init({database!r}): give a path, sqlite:///path, or an open sqlite3 connection")
-    text = os.fspath(database)
     if text.startswith("sqlite:///"):
         text = text[len("sqlite:///") :]
     elif "://" in text:
         raise InvalidOption(f"cannot open {text.partition('://')[0]}:// databases; give a path or sqlite:///path")
+    if "\0" in text:
+        raise InvalidOption(f"init({text!r}): a path cannot hold a null character")
     if text in ("", ":memory:"):
         raise InvalidOption("a queue needs a file that its workers can share; give a path, such as tasks.db")
     return Path(text)

@@ -105,6 +105,7 @@ class Worker:
         try:
             while not self.stopping or self._jobs or self._in_doubt:
                 self._sleep(self._guarded_step())
+            self._say_goodbye()
         except NotInitialised:
             log.warning("the queue was closed while tasks ran; the next worker on this database takes them over")
         except BaseException:
@@ -150,7 +151,9 @@ class Worker:
 
     def _exchange(self, wants: list[Want]) -> None:
         ended = self._unsettled
-        settlements = [self._settlement(job.task, outcome) for job, outcome in ended]
+        settlements = [
+            self._settlement(job.task, outcome, frees_place=job.kind.global_limit is not None) for job, outcome in ended
+        ]
         now = self._clock.now()
         self._look = False
         claimed, lost, look_again_at, paused = self._store.exchange(self.id, settlements, wants, now)
@@ -179,9 +182,9 @@ class Worker:
         self._in_flight[job.task.type] -= 1
         self._unsettled.append((job, outcome))
 
-    def _settlement(self, task: ClaimedTask, outcome: Outcome) -> Settlement:
+    def _settlement(self, task: ClaimedTask, outcome: Outcome, frees_place: bool = False) -> Settlement:
         details = outcome.details if isinstance(outcome, (Retry, Failed)) else None
-        return Settlement(task, self._scheduler.decide(task, outcome), details)
+        return Settlement(task, self._scheduler.decide(task, outcome), details, frees_place)
 
     def _strike_off(self, job: Job) -> None:
         task = job.task
@@ -322,15 +325,19 @@ class Worker:
         self._look = True
         self._presence.ring()
 
+    def _say_goodbye(self) -> None:
+        try:
+            self._store.retire(self.id)
+            self._presence.leave()
+        except StorageError as error:
+            log.warning("the worker left without saying goodbye: %s", error)
+
     def _leave(self) -> None:
+        """Start nothing more, and let go of the lock: what is still ours now goes to the next worker."""
         try:
             for lane in self._lanes.all():
                 lane.withdraw(lambda type_: True)
                 lane.close()
-            self._store.retire(self.id)
-            self._presence.leave()
-        except Exception as error:
-            log.warning("the worker left without saying goodbye: %s", error)
             with contextlib.suppress(OSError):
                 self._presence.drop()
         finally:

@@ -27,6 +27,7 @@ _NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "smb2", "9p", "afs", "ceph",
 _NETWORK |= {"fuse.sshfs", "fuse.glusterfs", "fuse.s3fs", "fuse.rclone", "fuse.ceph", "webdav", "fuse.davfs"}
 _MOUNTS = Path("/proc/self/mountinfo")
 _BUSY_SECONDS = 5.0
+_LONGEST_NAME = 255 - len("-journal")
 _CACHE_KIB = 16_384
 _WAL_LIMIT_BYTES = 64 * 1024 * 1024
 
@@ -43,6 +44,11 @@ def prepare(path: Path) -> None:
     """Refuse what cannot hold a queue; create the file, readable by its owner alone, where there is none."""
     check_sqlite_version()
     refuse_network(path, _mounts())
+    if len(os.fsencode(path.name)) > _LONGEST_NAME:
+        raise DatabaseUnusable(
+            f"cannot use {path} as a database: the name is too long, SQLite adds endings to it; "
+            f"use at most {_LONGEST_NAME} bytes"
+        )
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
@@ -112,6 +118,15 @@ def connect(path: Path, durability: str) -> sqlite3.Connection:
     connection = sqlite3.connect(
         path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=256
     )
+    try:
+        _configure(connection, durability)
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
+
+
+def _configure(connection: sqlite3.Connection, durability: str) -> None:
     for pragma in (
         "journal_mode = WAL",
         f"synchronous = {SYNCHRONOUS[durability]}",
@@ -123,7 +138,6 @@ def connect(path: Path, durability: str) -> sqlite3.Connection:
         "mmap_size = 0",
     ):
         connection.execute(f"PRAGMA {pragma}").fetchall()
-    return connection
 
 
 def file_of(connection: sqlite3.Connection) -> Path:

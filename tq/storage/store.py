@@ -71,8 +71,7 @@ class Store:
             free = [] if EVERY_TYPE in paused else [want for want in wants if want.type not in paused]
             claimed, look_again_at = self._claim(session, worker_id, free, now) if free else ([], None)
             session.hungry |= len(claimed) < sum(want.room for want in wants)
-            limited = {want.type for want in wants if want.global_limit is not None}
-            session.rings |= any(settlement.task.type in limited for settlement in settlements)
+            session.rings |= any(settlement.frees_place for settlement in settlements)
             return Exchange(claimed, lost, look_again_at, paused)
 
         return self._driver.write(operation)
@@ -83,14 +82,15 @@ class Store:
         """Settle each task that is still ours; answer with those that were not."""
         lost = []
         ended: Counter[tuple[str, str]] = Counter()
-        for task, transition, details in settlements:
+        for settlement in settlements:
+            task, transition = settlement.task, settlement.transition
             if not session.change("settle", (*transition, now, task.id, task.version)):
                 lost.append(task)
                 continue
             if transition.completed_at is not None:
                 ended[task.type, transition.status] += 1
             if transition.status != "success":
-                self._remember(session, worker_id, Settlement(task, transition, details), now)
+                self._remember(session, worker_id, settlement, now)
         for (type_, status), count in ended.items():
             session.change("count_finished", (type_, status, count))
         return lost
@@ -98,7 +98,7 @@ class Store:
     @staticmethod
     def _remember(session: Session, worker_id: str, settlement: Settlement, now: float) -> None:
         session.rings = True
-        task, transition, details = settlement
+        task, transition, details, _ = settlement
         if transition.status == "to-do":  # given back: nothing happened that is worth telling
             return
         outcome = "retry" if transition.completed_at is None else transition.status
