@@ -218,5 +218,7 @@ def violations(world: World) -> list[Violation]:
     """Everything that was wrong with a schedule, at any moment or at its end. Call it while the database is there."""
     from tests.simulation.ending import check_ending
 
-    trouble = [Violation("nothing unexpected is raised", None, f"{who}: {error!r}") for who, error in world.stage.trouble]
+    trouble = [
+        Violation("nothing unexpected is raised", None, f"{who}: {error!r}") for who, error in world.stage.trouble
+    ]
     return [*trouble, *Replay(world.scenario).play(world.history.events), *check_ending(world)]
