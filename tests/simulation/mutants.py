@@ -221,6 +221,9 @@ FOCUS = {
     "a rate that counts a moment twice": {"only_type": "rated", "only_faults": frozenset({"stop"})},
     "a rate that stands still when the clock is set back": {"only_type": "rated", "only_faults": frozenset({"jump"})},
     "a worker that leaves in doubt": {"only_faults": frozenset({"error", "restart"})},
-    "a list of started tasks, not claims": {"only_faults": frozenset({"crash"})},
-    "a sweep that goes by an old list of workers": {"only_faults": frozenset({"crash"})},
+    "a list of started tasks, not claims": {"only_type": "fast", "only_faults": frozenset({"crash"})},
+    "a sweep that goes by an old list of workers": {
+        "only_type": "once",
+        "only_faults": frozenset({"crash", "restart"}),
+    },
 }
