@@ -10,6 +10,8 @@ from tests.simulation.stage import Actor
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
+_CHANCE = 0.01
+_CHANCES = {"after COMMIT": 0.06, "write lock": 0.03}  # where two who know different things are furthest apart
 _MESSAGES = ("database or disk is full", "disk I/O error")
 
 
@@ -25,7 +27,7 @@ class Faults:
 
     def fate(self, actor: Actor, point: str) -> None:
         """Maybe something happens now. Called at every yield point."""
-        if self._left and self._random.random() < 0.012:
+        if self._left and self._random.random() < _CHANCES.get(point, _CHANCE):
             self._left -= 1
             if self._stage.time < self._world.scenario.fault_seconds:
                 getattr(self, "_" + self._random.choice(self._kinds))(actor)
@@ -39,9 +41,8 @@ class Faults:
             self._stage.later(self._random.random() * 2, self._kill_somebody)
 
     def _kill_somebody(self) -> None:
-        present = [actor for actor in self._stage.actors if not actor.gone]
-        if present:
-            self._random.choice(present).doomed = True
+        if self._stage.actors:
+            self._random.choice(self._stage.actors).doomed = True
 
     def _stop(self, actor: Actor) -> None:
         actor.stopped_until = self._stage.time + self._random.choice([0.1, 2.0, 30.0])
@@ -53,7 +54,7 @@ class Faults:
         self._world.history.record("clock", "jumped", seconds=seconds)
 
     def _restart(self, actor: Actor) -> None:
-        self._world.restart_a_worker()
+        self._world.restart(self._random.choice(self._stage.actors))
 
     def _error(self, actor: Actor) -> None:
         self._errors_due += 1
@@ -87,5 +88,7 @@ class Faults:
         if self._stage.time < self._outage_until or (self._errors_due and self._random.random() < share):
             self._errors_due = max(0, self._errors_due - 1)
             message = self._random.choice(_MESSAGES)
+            if "restart" in self._kinds and self._random.random() < 0.3:
+                self._world.restart(actor)  # what people do about a failing disk
             self._world.history.record(actor.name, "failed", where=where, message=message)
             raise sqlite3.OperationalError(message)

@@ -113,6 +113,12 @@ class History:
     def unfinished(self) -> bool:
         return not all(row.ended for row in self.rows.values())
 
+    @property
+    def waiting(self) -> bool:
+        """Whether all that has not ended waits for its time."""
+        unfinished = [row for row in self.rows.values() if not row.ended]
+        return bool(unfinished) and all(row.run_after is not None for row in unfinished)
+
     def of_task(self, task: str) -> list[Event]:
         return [event for event in self.events if event.task == task or event.what in ("killed", "left")]
 

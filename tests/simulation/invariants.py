@@ -146,7 +146,8 @@ class Replay:
     def _check_claimed(self, event: Event, task: str, old: Row, new: Row) -> None:
         worker = event.facts["worker"]
         self._claimed.append(task)
-        self._claim_moments[new.type].append(new.last_attempt_at or 0.0)
+        # Who read the clock and then had to wait for its turn claims no earlier than whoever had it before.
+        self._claim_moments[new.type].append(max([new.last_attempt_at or 0.0, *self._claim_moments[new.type][-1:]]))
         self._check(old.ready, "only what is ready is claimed", task)
         self._check(new.attempts == old.attempts + 1, "a claim counts as an attempt", task)
         self._check(new.attempts <= (new.attempts_allowed or 0), "attempts stay within their limit", task)
@@ -198,7 +199,7 @@ class Replay:
         for type_, moments in self._claim_moments.items():
             rate = self._scenario.types[type_].rate_limit
             if rate is not None:
-                for first, last, count in _windows(sorted(moments)):
+                for first, last, count in _windows(moments):
                     most = capacity(rate) + rate * (last - first) + 1e-3
                     self._check(count <= most, "a rate is never exceeded", None, f"{type_}: {count} from {first}")
 
@@ -218,5 +219,7 @@ def violations(world: World) -> list[Violation]:
     """Everything that was wrong with a schedule, at any moment or at its end. Call it while the database is there."""
     from tests.simulation.ending import check_ending
 
-    trouble = [Violation("nothing unexpected is raised", None, f"{who}: {error!r}") for who, error in world.stage.trouble]
+    trouble = [
+        Violation("nothing unexpected is raised", None, f"{who}: {error!r}") for who, error in world.stage.trouble
+    ]
     return [*trouble, *Replay(world.scenario).play(world.history.events), *check_ending(world)]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tests.simulation.lanes import VirtualLanes
 from tests.simulation.scenario import Wish, run_after
 from tests.simulation.stage import Actor
-from tests.simulation.storage import SimulatedDriver, SimulatedWriteLock
+from tests.simulation.storage import STATEMENTS, SimulatedWriteLock
 from tq.errors import StorageError
 from tq.ids import IdFactory
 from tq.models import TaskSpec, TaskType
@@ -45,7 +45,7 @@ class Process(Actor):
         self.random: Random = world.stage.random
         self.clock = ProcessClock(self)
         self.ids = IdFactory(lambda: int(self.clock.now() * 1e9), self.random.getrandbits)
-        self.scheduler = Scheduler(
+        self.scheduler: Scheduler = world.engine.scheduler(
             self.clock, self.ids, lambda type_: world.scenario.types.get(type_) or TaskType(type_), self.random.uniform
         )
         self.worker_id: str | None = None
@@ -54,7 +54,8 @@ class Process(Actor):
         self._seats: list[LockFilePresence] = []
 
     def open_store(self) -> Store:
-        return self.world.engine.store(self.world.engine.driver(self, self.world.database))
+        engine = self.world.engine
+        return engine.store(engine.driver(self, self.world.database, {**STATEMENTS, **engine.statements}))
 
     def insist(self, operation: Callable[[], T]) -> T:
         while True:
@@ -110,7 +111,7 @@ class WorkerProcess(Process):
             self.worker_id = self.ids.new()
             self.record("born", worker=self.worker_id)
             scenario = self.world.scenario
-            self.worker = Worker(
+            self.worker = self.world.engine.worker(
                 self.worker_id, store, self.scheduler, self.clock, lambda: scenario.types,
                 lambda basket, presence, stopping: VirtualLanes(self, basket, presence),
                 scenario.poll_interval, scenario.batch_size,

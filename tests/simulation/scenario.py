@@ -81,7 +81,7 @@ class Scenario:
         match random.randrange(6):
             case 0:
                 return Part(seconds, PermanentError("no such mailbox"))
-            case 1:
+            case 1 | 4:
                 return Part(seconds, RetryAfter(random.choice([0.0, 0.0, 1.0])))
             case 2 if timeout < 10:
                 return Part(timeout + random.random() * 3)
@@ -90,10 +90,16 @@ class Scenario:
         return Part(seconds, ValueError("it did not work"))
 
 
-def scenario(seed: int, workers: int = 3) -> Scenario:
+def scenario(
+    seed: int, workers: int = 3, *, only_type: str | None = None, only_faults: frozenset[str] | None = None
+) -> Scenario:
+    """What the seed says, or a part of it: some bugs need a crowd in one place."""
     random = Random(f"scenario {seed}")
     types = {kind.name: kind for kind in random.sample(_catalogue(random), random.choice([1, 2, 3]))}
+    if only_type is not None:
+        types = {kind.name: kind for kind in _catalogue(random) if kind.name == only_type}
     faults = frozenset(fault for fault in FAULTS if random.random() < 0.45)
+    faults = faults if only_faults is None else only_faults
     return Scenario(
         seed,
         workers,

@@ -12,8 +12,8 @@ import threading
 from collections.abc import Callable
 from random import Random
 
-MOST_STEPS = 60_000
-MOST_SECONDS = 3_000.0
+MOST_STEPS = 25_000
+MOST_SECONDS = 600.0
 FIRST_WALL_TIME = 1_700_000_000.0
 
 
@@ -88,8 +88,6 @@ class Actor:
     @property
     def ready(self) -> bool:
         stage = self.stage
-        if self.doomed:
-            return True
         if self.stopped_until > stage.time:
             return False
         if self.waits_for is not None:
@@ -114,6 +112,7 @@ class Actor:
             self.stage.trouble.append((self.name, error))
         finally:
             self.gone = True
+            self.stage.actors.remove(self)
             self.bury()
             self.stage.left(self)
             self.stage.pass_baton(None)
@@ -151,7 +150,9 @@ class Stage:
 
     def _pass_time(self, seconds: float) -> None:
         self.time += seconds
-        self.latest_wall = max(self.latest_wall, self.now())
+        wall = self.time + self.wall_ahead
+        if wall > self.latest_wall:
+            self.latest_wall = wall
 
     def jump(self, seconds: float) -> None:
         """Set the wall clock."""
@@ -196,19 +197,22 @@ class Stage:
     def _choose(self, holder: Actor | None) -> Actor | None:
         self.steps += 1
         self._pass_time(self.random.random() * self._step_seconds)
-        if holder is not None and holder.ready and self.random.random() < self._stickiness:
+        if holder is not None and self.random.random() < self._stickiness and holder.ready:
             return holder
         while True:
-            self.actors = present = [actor for actor in self.actors if not actor.gone]
+            present = self.actors
             if not present and (not self._later or self.exhausted):
                 return None
             if self.exhausted:  # the history says what had not ended
                 for actor in present:
                     actor.doomed = True
-            able = [actor for actor in present if actor.doomed] or [actor for actor in present if actor.ready]
+            doomed = [actor for actor in present if actor.doomed]
+            if doomed:
+                return doomed[0]
             due = bool(self._later) and self._later[0][0] <= self.time
-            if able and (able[0].doomed or not due or self.random.random() < 0.5):
-                return able[self.random.randrange(len(able))]
+            able = [actor for actor in present if actor.ready]
+            if able and (not due or self.random.random() < 0.5):
+                return able[int(self.random.random() * len(able))]
             if due:
                 self._happen()
             else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,9 +41,7 @@ class SimulatedSession(SqliteSession):
         self._process.at("COMMIT")
         self._process.faults.before_statement(self._process, self._connection)
         super().commit()
-        self._process.world.history.read_changes(
-            self._connection, self._process.name, worker=self._process.worker_id
-        )
+        self._process.world.history.read_changes(self._connection, self._process.name, worker=self._process.worker_id)
         self._process.at("after COMMIT")  # to die here is to die without knowing that it was committed
         self._process.faults.after_commit(self._process)
 
@@ -81,15 +79,14 @@ class SimulatedDriver(SqliteDriver):
         self,
         process: Process,
         path: Path,
-        statements: dict[str, str] | None = None,
-        session: Callable[..., SimulatedSession] = SimulatedSession,
+        statements: dict[str, str],
     ) -> None:
         self._process = process
         super().__init__(
             path,
             "normal",
-            statements=statements or STATEMENTS,
-            session=lambda connection, known: session(connection, known, process),
+            statements=statements,
+            session=lambda connection, known: SimulatedSession(connection, known, process),
             write_lock=lambda lock_path: process.keep(SimulatedWriteLock(lock_path, process)),
         )
 

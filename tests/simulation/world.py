@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -17,19 +17,24 @@ from tests.simulation.processes import Operator, Process, Producer, WorkerProces
 from tests.simulation.scenario import Scenario
 from tests.simulation.stage import Actor, Stage, VirtualLock
 from tests.simulation.storage import SimulatedDriver
+from tq.scheduler import Scheduler
 from tq.storage import sqlite_file
 from tq.storage.sqlite import SqliteDriver
 from tq.storage.store import Store
+from tq.worker import Worker
 
-MEMORY = Path("/dev/shm")  # noqa: S108
+MEMORY = Path("/dev/shm")
 
 
 @dataclass(frozen=True)
 class Engine:
     """The parts under test. A planted bug replaces one of them."""
 
-    driver: Callable[[Process, Path], SimulatedDriver] = SimulatedDriver
+    driver: Callable[[Process, Path, dict[str, str]], SimulatedDriver] = SimulatedDriver
     store: Callable[[SqliteDriver], Store] = Store
+    worker: type[Worker] = Worker
+    scheduler: type[Scheduler] = Scheduler
+    statements: Mapping[str, str] = field(default_factory=dict)  # instead of those of the same name
 
 
 class World:
@@ -89,10 +94,10 @@ class World:
         if isinstance(actor, Producer) and actor.wishes:
             self._start_later(Producer, actor.wishes)
 
-    def restart_a_worker(self) -> None:
-        workers = self._present(WorkerProcess)
-        if workers:
-            self.stage.random.choice(workers).ask_to_stop()
+    def restart(self, actor: Actor) -> None:
+        """Ask a worker to stop; another one will take its place."""
+        if isinstance(actor, WorkerProcess):
+            actor.ask_to_stop()
 
     def _present(self, kind: type[Process]) -> list[Process]:
         return [process for process in self._processes if isinstance(process, kind) and not process.gone]
@@ -108,12 +113,21 @@ class World:
             if not self._resumed:
                 self._resumed = True
                 self._start(Operator, 0)
+            elif self.history.waiting:
+                self._set_the_clock_right()
             elif not self.history.unfinished:
                 self._closing = True
                 for worker in self._present(WorkerProcess):
                     worker.ask_to_stop()
                 return
         self.stage.later(0.5, self._close_when_done)
+
+    def _set_the_clock_right(self) -> None:
+        """What is due at a time of day waits for it, also when somebody has set the clock back by an hour."""
+        behind = self.stage.latest_wall - self.stage.now()
+        if behind > 0:
+            self.stage.jump(behind)
+            self.history.record("clock", "set right", seconds=behind)
 
 
 class _Complaints(logging.Handler):

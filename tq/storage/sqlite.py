@@ -232,9 +232,10 @@ class SqliteDriver:
     # --- worker processes ----------------------------------------------------------------------------------------
 
     def enlist(self, worker: WorkerRecord) -> LockFilePresence:
-        known = {row[0] for row in self.read(lambda session: session.rows("list_workers"))}
         try:
             with self._lock.held():  # a new lock file must not be swept before it is locked
+                # Nor may that of a worker who came and died since the list was read: it tells what had started.
+                known = {row[0] for row in self.read(lambda session: session.rows("list_workers"))}
                 presence.sweep(self.folder, known)
                 seat = LockFilePresence(self.folder, worker.id)
                 self._presences.append(seat)
