@@ -1,7 +1,7 @@
 """What handlers and producers write down while they run: one line for each event, appended in a single write.
 
 Lines of different processes never mix (O_APPEND, one write), survive `kill -9`, and carry the machine's monotonic
-clock, which is the same in all processes.
+clock, which is the same in all processes. All have one length, so that none crosses a page: a kill could cut it there.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import os
 import time
 from pathlib import Path
 from typing import NamedTuple
+
+_LENGTH = 128
 
 
 class Event(NamedTuple):
@@ -26,13 +28,15 @@ class History:
         self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
     def write(self, what: str, task: str = "-", attempt: int = 0) -> None:
-        os.write(self._fd, f"{time.monotonic():.6f} {os.getpid()} {what} {task} {attempt}\n".encode())
+        line = f"{time.monotonic():.6f} {os.getpid()} {what} {task} {attempt}"
+        os.write(self._fd, line.ljust(_LENGTH - 1).encode() + b"\n")
 
     def close(self) -> None:
         os.close(self._fd)
 
     def events(self, *what: str) -> list[Event]:
-        return [event for event in map(_event, self.path.read_text().splitlines()) if not what or event.what in what]
+        lines = self.path.read_text().split("\n")[:-1]  # the last one may be on its way
+        return [event for event in map(_event, lines) if not what or event.what in what]
 
     def tasks(self, what: str) -> list[str]:
         return [event.task for event in self.events(what)]
