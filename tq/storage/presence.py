@@ -72,10 +72,15 @@ class LockFilePresence:
     def leave(self) -> None:
         self._path.unlink(missing_ok=True)
         self._bell.close()
-        self.drop()
+        self._close()
 
     def drop(self) -> None:
         """Let go without cleaning up: what a crash does, and what a forked child must do."""
+        self._close()
+        # A map has a descriptor of its own, a copy of ours: as long as it is open, the lock is held.
+        self._map.close()
+
+    def _close(self) -> None:
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None

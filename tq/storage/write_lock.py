@@ -59,8 +59,8 @@ class WriteLock:
 
     def drop(self) -> None:
         """In a forked child: give up our copy, or the lock would outlive a parent that dies holding it."""
-        os.close(self._fd)
+        self.close()
 
     def close(self) -> None:
-        self._shared.close()
+        self._shared.close()  # it has a descriptor of its own, a copy of ours, which would keep the lock
         os.close(self._fd)
