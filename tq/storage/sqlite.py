@@ -123,9 +123,7 @@ class SqliteDriver:
                 entry.value = entry.operation(session)
             self._writer.execute("COMMIT")
         except BaseException:
-            # After a full disk SQLite has rolled back by itself; a second ROLLBACK would hide the first error.
-            if self._writer.in_transaction:
-                self._writer.execute("ROLLBACK")
+            _roll_back(self._writer)
             raise
         self._lock.uncheckpointed += self._writer.total_changes - before
 
@@ -161,9 +159,17 @@ class SqliteDriver:
         with self._reading:
             self._check_file()
             try:
-                return operation(self._read_session)
+                return self._snapshot(operation)
             except sqlite3.Error as error:
                 raise sqlite_file.translate(error, self.path) from error
+
+    def _snapshot(self, operation: Callable[[Any], T]) -> T:
+        """All statements of a reader see the same moment: no task is counted twice because it moved in between."""
+        try:
+            self._reader.execute("BEGIN")
+            return operation(self._read_session)
+        finally:
+            _roll_back(self._reader)
 
     # --- worker processes ----------------------------------------------------------------------------------------
 
@@ -228,3 +234,9 @@ class SqliteDriver:
             raise StorageError(f"{self.path}: {error}") from error
         finally:
             self._lock.close()
+
+
+def _roll_back(connection: sqlite3.Connection) -> None:
+    # After a full disk SQLite has rolled back by itself; a second ROLLBACK would hide the first error.
+    if connection.in_transaction:
+        connection.execute("ROLLBACK")
