@@ -134,14 +134,20 @@ class Store:
             bucket = ratelimit.take(bucket, len(rows))
             if rows:
                 session.change("write_bucket", (want.type, *bucket))
-            if len(rows) == count < want.room:
+            if len(rows) < want.room and not ratelimit.available(bucket):
                 moments.append(ratelimit.next_token_at(bucket, want.rate_limit))
         return rows
 
     @staticmethod
     def _bucket(session: Session, type_: str, rate: float, now: float) -> ratelimit.Bucket:
-        kept = session.rows("read_bucket", (type_,))
-        return ratelimit.refill(ratelimit.Bucket(*kept[0]), rate, now) if kept else ratelimit.full(rate, now)
+        rows = session.rows("read_bucket", (type_,))
+        if not rows:
+            return ratelimit.full(rate, now)
+        kept = ratelimit.Bucket(*rows[0])
+        bucket = ratelimit.refill(kept, rate, now)
+        if bucket.filled_at < kept.filled_at:  # the clock was set back: without this no token comes until it is there
+            session.change("write_bucket", (type_, *bucket))
+        return bucket
 
     @staticmethod
     def _take(session: Session, worker_id: str, want: Want, count: int, now: float) -> list[ClaimedTask]:
