@@ -121,7 +121,7 @@ def test_nobody_claims_what_another_has_claimed(store: Store, database: Database
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(sum(claimed, [])) == numbered(*range(400))
+    assert sorted(each for batch in claimed for each in batch) == numbered(*range(400))
 
 
 # --- not before their time -----------------------------------------------------------------------------------------
