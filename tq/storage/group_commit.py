@@ -3,6 +3,9 @@
 The first caller leads. It runs its own operation in its own thread, so a lone caller pays for no hand-over; the others
 queue, and when the leader is done the first of them leads for all that wait. Under `synchronous=FULL`, where a commit
 costs a disk flush, 32 callers get several times the throughput of one (see tests/bench).
+
+Ctrl-C, or the end of a handler's time, may interrupt a caller between any two lines. So nothing here is remembered in
+a local variable alone: whoever is interrupted steps down, and stepping down can be repeated.
 """
 
 from __future__ import annotations
@@ -17,72 +20,67 @@ S = TypeVar("S")
 class Entry(Generic[S]):
     """One caller's operation, and what became of it."""
 
-    __slots__ = ("done", "error", "leads", "operation", "turn", "value")
+    __slots__ = ("done", "error", "operation", "turn", "value")
 
     def __init__(self, operation: Callable[[S], Any]) -> None:
         self.operation = operation
         self.value: Any = None
         self.error: Exception | None = None
         self.done = False
-        self.leads = False
-        self.turn: threading.Lock | None = None
+        self.turn: threading.Lock | None = None  # what a caller sleeps on; the leader needs none
 
     def outcome(self) -> Any:
         if self.error is not None:
             raise self.error
         return self.value
 
+    def wake(self) -> None:
+        if self.turn is not None and self.turn.locked():
+            self.turn.release()
+
 
 class GroupCommit(Generic[S]):
-    """`commit(entries)` runs the operations of all entries in one transaction, or raises and has changed nothing."""
+    """`commit(entries)` runs the operations of all entries in one transaction, or raises and has changed nothing.
+
+    Only an interrupt may meet it when the changes stand already: then it has marked its entries as done.
+    """
 
     def __init__(self, commit: Callable[[list[Entry[S]]], None]) -> None:
         self._commit = commit
         self._guard = threading.Lock()
-        self._busy = False
-        self._waiting: list[Entry[S]] = []
+        self._leader: Entry[S] | None = None
+        self._waiting: list[Entry[S]] = []  # all that are not done, the leader first
 
     def run(self, operation: Callable[[S], Any]) -> Any:
         entry = Entry(operation)
-        with self._guard:
-            if self._busy:
-                entry.turn = threading.Lock()
-                entry.turn.acquire()
-                self._waiting.append(entry)
-            else:
-                self._busy = entry.leads = True
-        if entry.turn is not None:
-            self._await_turn(entry)
-        if entry.leads:
-            self._lead(entry)
+        try:
+            self._take_part(entry)
+            self._step_down(entry)
+        except BaseException:  # an interrupt, perhaps while stepping down
+            self._step_down(entry)
+            raise
         return entry.outcome()
 
-    def _await_turn(self, entry: Entry[S]) -> None:
-        assert entry.turn is not None
-        try:
+    def _take_part(self, entry: Entry[S]) -> None:
+        self._enter(entry)
+        while not self._may_go_on(entry):
+            assert entry.turn is not None
             entry.turn.acquire()
-        except BaseException:  # Ctrl-C: nobody may wait for a leader that has gone
-            with self._guard:
-                if entry in self._waiting:
-                    self._waiting.remove(entry)
-            if entry.leads:
-                self._hand_over()
-            raise
+        if not entry.done:
+            self._commit_all(list(self._waiting))
 
-    def _lead(self, entry: Entry[S]) -> None:
+    def _enter(self, entry: Entry[S]) -> None:
         with self._guard:
-            batch, self._waiting = [entry, *(other for other in self._waiting if other is not entry)], []
-        try:
-            self._commit_all(batch)
-        except BaseException:  # Ctrl-C in the leader: the others go with the next one
-            with self._guard:
-                self._waiting = [other for other in batch if other is not entry and not other.done] + self._waiting
-            raise
-        finally:
-            self._hand_over()
-            for other in batch:
-                if other is not entry and other.done and other.turn is not None:
-                    other.turn.release()
+            if self._leader is None:
+                self._leader = entry
+            else:
+                entry.turn = threading.Lock()
+                entry.turn.acquire()
+            self._waiting.append(entry)
+
+    def _may_go_on(self, entry: Entry[S]) -> bool:
+        with self._guard:
+            return entry.done or self._leader is entry
 
     def _commit_all(self, batch: list[Entry[S]]) -> None:
         try:
@@ -96,12 +94,17 @@ class GroupCommit(Generic[S]):
         for entry in batch:
             entry.done = True
 
-    def _hand_over(self) -> None:
+    def _step_down(self, entry: Entry[S]) -> None:
+        """Leave, done or interrupted; a leader wakes those that went with it, and the next to lead."""
         with self._guard:
-            if not self._waiting:
-                self._busy = False
+            if self._leader is not entry:
+                self._waiting = [other for other in self._waiting if other is not entry]
                 return
-            successor = self._waiting[0]
-            successor.leads = True
-        assert successor.turn is not None
-        successor.turn.release()
+            for other in self._waiting:
+                if other.done:
+                    other.wake()
+            self._waiting = [other for other in self._waiting if other is not entry and not other.done]
+            successor = self._waiting[0] if self._waiting else None
+            if successor is not None:
+                successor.wake()
+            self._leader = successor
