@@ -67,6 +67,7 @@ OPENS_A_FILE = re.compile(
 )
 MAY_OPEN_A_FILE = {
     ("storage/sqlite_file.py", "connect"): "the database, through SQLite",
+    ("storage/sqlite_file.py", "_refuse_other_content"): "the database, through SQLite",
     ("storage/sqlite_file.py", "_create"): "the database, but only where there was none: nobody can hold a lock on it",
     ("storage/sqlite_file.py", "_mounts"): "the kernel's list of mounts",
     ("storage/write_lock.py", "__init__"): "the write lock beside the database",
@@ -76,7 +77,7 @@ MAY_OPEN_A_FILE = {
     ("storage/presence.py", "boot_id"): "the kernel's boot id",
     ("storage/presence.py", "identity"): "the kernel's list of processes",
     ("storage/bell.py", "__init__"): "the worker's own bell",
-    ("storage/bell.py", "ring_all"): "the bells beside the database",
+    ("storage/bell.py", "_ring"): "the bells beside the database",
     ("storage/sql/__init__.py", "statements"): "tq's own .sql files",
     ("storage/sql/__init__.py", "migrations"): "tq's own .sql files",
 }
