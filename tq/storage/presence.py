@@ -34,7 +34,8 @@ class LockFilePresence:
         self._path = folder / (worker_id + SUFFIX)
         self._fd: int | None = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         fcntl.flock(self._fd, fcntl.LOCK_EX)
-        os.ftruncate(self._fd, _HEADER + _SLOTS_AT_FIRST * _SLOT)
+        # Written, not a hole: on a full disk, writing to a mapped hole is no error but a SIGBUS.
+        os.pwrite(self._fd, bytes(_HEADER + _SLOTS_AT_FIRST * _SLOT), 0)
         self._map = mmap.mmap(self._fd, 0)
         header = boot_id().encode()
         self._map[: len(header)] = header
@@ -65,7 +66,9 @@ class LockFilePresence:
     def _grow(self) -> int:
         with self._growing:
             slots = (len(self._map) - _HEADER) // _SLOT
-            self._map.resize(_HEADER + 2 * slots * _SLOT)
+            assert self._fd is not None, "a worker that has left starts nothing"
+            os.pwrite(self._fd, bytes(slots * _SLOT), len(self._map))
+            self._map.resize(len(self._map) + slots * _SLOT)
             self._free.extend(range(slots + 1, 2 * slots))
             return slots
 
