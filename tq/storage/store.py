@@ -180,14 +180,19 @@ class Store:
         dead = [worker for worker in self.workers() if worker.id != my_id and self._driver.autopsy(worker) is not None]
         recovered: list[ClaimedTask] = []
         for worker in dead:
-            recovered += self._driver.write(partial(self._recover_one, worker=worker, decide=decide, now=now))
-            self._driver.bury(worker)
+            tasks = self._driver.write(partial(self._recover_one, worker=worker, decide=decide, now=now))
+            if tasks is not None:
+                recovered += tasks
+                self._driver.bury(worker)
         return recovered
 
-    def _recover_one(self, session: Session, worker: WorkerRecord, decide: Decide, now: float) -> list[ClaimedTask]:
+    def _recover_one(
+        self, session: Session, worker: WorkerRecord, decide: Decide, now: float
+    ) -> list[ClaimedTask] | None:
+        """None where another one is about to recover the worker: its list of started tasks is still needed."""
         autopsy = self._driver.autopsy(worker)
         if autopsy is None:
-            return []
+            return None
         settlements = []
         for row in session.rows("owned_by", (worker.id,)):
             task = ClaimedTask._make(row)
