@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from pathlib import Path
 
@@ -19,7 +20,7 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
             f"{path} has schema version {version}, made by a newer tq; this one knows {newest}: upgrade tq-tasks"
         )
     if version == 0:
-        _refuse_foreign_table(connection, path)
+        _refuse_foreign_tables(connection, path)
     for number, script in migrations:
         if number > version:
             connection.executescript(f"BEGIN IMMEDIATE;\n{script}\n{_SET_VERSION.format(number)}COMMIT;")
@@ -39,11 +40,12 @@ def schema_version(connection: sqlite3.Connection) -> int:
     return int(rows[0][0]) if rows else 0
 
 
-def _refuse_foreign_table(connection: sqlite3.Connection, path: Path) -> None:
-    if _has_table(connection, "tasks"):
-        raise DatabaseUnusable(f"{path} has a table named tasks that is not tq's; give tq a file of its own")
+def _refuse_foreign_tables(connection: sqlite3.Connection, path: Path) -> None:
+    for _, script in sql.migrations("sqlite"):
+        for name in re.findall(r"^CREATE TABLE (\w+)", script, re.MULTILINE):
+            if _has_table(connection, name):
+                raise DatabaseUnusable(f"{path} has a table named {name} that is not tq's; give tq a file of its own")
 
 
 def _has_table(connection: sqlite3.Connection, name: str) -> bool:
-    found = connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (name,)).fetchall()
-    return bool(found)
+    return bool(connection.execute("SELECT 1 FROM sqlite_master WHERE name = ? COLLATE NOCASE", (name,)).fetchall())
