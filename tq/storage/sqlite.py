@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tq.errors import DatabaseReplaced, NotInitialised, StorageError
-from tq.forking import renew_in_child
+from tq.errors import DatabaseReplaced, DatabaseUnusable, NotInitialised, StorageError
+from tq.forking import renew_in_child, rest_during_forks
 from tq.models import WorkerRecord
 from tq.storage import bell, presence, sql, sqlite_file
 from tq.storage.driver import Autopsy, Row
@@ -28,6 +28,8 @@ T = TypeVar("T")
 
 _CHECKPOINT_ROWS = 1000  # as many rows as SQLite would let pages gather
 _PATIENCE_SECONDS = 30.0  # how long a foreign program may hold the database before we say so
+
+_FORK_SECONDS = 10.0  # how long a fork waits for the end of a transaction
 
 _inherited: list[Any] = []  # what a forked child must neither use nor close
 
@@ -63,7 +65,7 @@ class SqliteDriver:
         session: Callable[[sqlite3.Connection, dict[str, str]], SqliteSession] = SqliteSession,
         write_lock: Callable[[Path], WriteLock] = WriteLock,
     ) -> None:
-        self.path = path.absolute()
+        self.path = sqlite_file.located(path)
         self.folder = self.path.with_name(self.path.name + "-tq")
         self._durability = durability
         self._statements = statements or sql.statements("sqlite")
@@ -71,26 +73,50 @@ class SqliteDriver:
         self._make_lock = write_lock
         self._presences: list[LockFilePresence] = []
         self._closed = False
+        self._suspect = False
+        self._go_on: list[Callable[[], None]] = []
+        self._opening = threading.Lock()
         self._open()
         renew_in_child(self)
+        rest_during_forks(self)
 
     def _open(self) -> None:
         sqlite_file.prepare(self.path)
-        self.folder.mkdir(mode=0o700, exist_ok=True)
-        self._lock = self._make_lock(self.folder / "write.lock")
+        self._lock = self._make_folder()
         self._group: GroupCommit[SqliteSession] = GroupCommit(self._commit)
         self._reading = threading.Lock()
-        self._forked = False
-        with self._lock.held():
-            try:
-                self._writer = sqlite_file.connect(self.path, self._durability)
-                migrate(self._writer, self.path)
-                self._reader = sqlite_file.connect(self.path, self._durability)
-            except sqlite3.Error as error:
-                raise sqlite_file.translate(error, self.path) from error
+        try:
+            with self._lock.held():
+                self._connect()
+        except BaseException:
+            self._lock.close()
+            raise
         self._session = self._make_session(self._writer, self._statements)
         self._read_session = self._make_session(self._reader, self._statements)
         self._file = self._identify()
+        self._forked = False  # last of all: until then a forked child has nothing but what is its parent's
+
+    def _make_folder(self) -> WriteLock:
+        try:
+            self.folder.mkdir(mode=0o700, exist_ok=True)
+            return self._make_lock(self.folder / "write.lock")
+        except OSError as error:
+            raise DatabaseUnusable(
+                f"cannot use the folder {self.folder}: {error.strerror}; tq keeps its locks there, "
+                "and must be able to create and write it"
+            ) from error
+
+    def _connect(self) -> None:
+        try:
+            self._writer = sqlite_file.connect(self.path, self._durability)
+            try:
+                migrate(self._writer, self.path)
+                self._reader = sqlite_file.connect(self.path, self._durability)
+            except BaseException:
+                self._writer.close()
+                raise
+        except sqlite3.Error as error:
+            raise sqlite_file.translate(error, self.path) from error
 
     # --- writing -------------------------------------------------------------------------------------------------
 
@@ -101,13 +127,15 @@ class SqliteDriver:
 
     def _commit(self, entries: list[Entry[SqliteSession]]) -> None:
         with self._lock.held():
-            session = self._session
-            session.rings = session.hungry = False
+            self._check_open()  # another thread may have closed it while we waited
             self._check_file()
             try:
+                session = self._trusted_session()
+                session.rings = session.hungry = False
                 self._transact(session, entries)
             except sqlite3.Error as error:
-                self._replace_if_suspect(error)
+                # After an I/O error a connection may hold pages that never reached the disk.
+                self._suspect = self._suspect or "I/O" in str(error)
                 raise sqlite_file.translate(error, self.path) from error
             wake = session.rings and self._lock.hungry
             self._lock.hungry = session.hungry or (self._lock.hungry and not wake)
@@ -117,18 +145,25 @@ class SqliteDriver:
 
     def _transact(self, session: SqliteSession, entries: list[Entry[SqliteSession]]) -> None:
         before = self._writer.total_changes
-        self._begin()
+        committing = False
         try:
+            self._begin()
             for entry in entries:
                 entry.value = entry.operation(session)
+            committing = True
             self._writer.execute("COMMIT")
-        except BaseException:
+            _mark_done(entries)
+        except BaseException as error:
+            # A Ctrl-C that comes while SQLite commits is heard when the commit stands.
+            if committing and not isinstance(error, sqlite3.Error) and not self._writer.in_transaction:
+                _mark_done(entries)
             _roll_back(self._writer)
             raise
         self._lock.uncheckpointed += self._writer.total_changes - before
 
     def _begin(self) -> None:
         """Start a write transaction. Only a foreign program can be in the way: the write lock holds ours apart."""
+        _roll_back(self._writer)  # what an interrupt may have left
         give_up_at = time.monotonic() + _PATIENCE_SECONDS
         while True:
             try:
@@ -144,19 +179,21 @@ class SqliteDriver:
             with contextlib.suppress(sqlite3.Error):  # the commit stands; the next checkpoint will do
                 self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
-    def _replace_if_suspect(self, error: sqlite3.Error) -> None:
-        """After an I/O error a connection may hold pages that never reached the disk: do not trust it again."""
-        if "I/O" in str(error):
-            with contextlib.suppress(sqlite3.Error):
-                self._writer.close()
-                self._writer = sqlite_file.connect(self.path, self._durability)
-                self._session = self._make_session(self._writer, self._statements)
+    def _trusted_session(self) -> SqliteSession:
+        """The writer's session; with a new connection, as soon as one can be had, where the old one is suspect."""
+        if self._suspect:
+            self._writer.close()
+            self._writer = sqlite_file.connect(self.path, self._durability)
+            self._session = self._make_session(self._writer, self._statements)
+            self._suspect = False
+        return self._session
 
     # --- reading -------------------------------------------------------------------------------------------------
 
     def read(self, operation: Callable[[Any], T]) -> T:
         self._check_open()
         with self._reading:
+            self._check_open()  # another thread may have closed it while we waited
             self._check_file()
             try:
                 return self._snapshot(operation)
@@ -165,6 +202,7 @@ class SqliteDriver:
 
     def _snapshot(self, operation: Callable[[Any], T]) -> T:
         """All statements of a reader see the same moment: no task is counted twice because it moved in between."""
+        _roll_back(self._reader)  # what an interrupt may have left
         try:
             self._reader.execute("BEGIN")
             return operation(self._read_session)
@@ -174,8 +212,9 @@ class SqliteDriver:
     # --- worker processes ----------------------------------------------------------------------------------------
 
     def enlist(self, worker: WorkerRecord) -> LockFilePresence:
-        known = {row[0] for row in self.read(lambda session: session.rows("list_workers"))}
-        with self._lock.held():  # a new lock file must not be swept before it is locked
+        self._check_open()
+        with self._lock.held():  # a new lock file must not be swept before it is locked, nor while its owner is unknown
+            known = {row[0] for row in self.read(lambda session: session.rows("list_workers"))}
             presence.sweep(self.folder, known)
             seat = LockFilePresence(self.folder, worker.id)
         self._presences.append(seat)
@@ -207,13 +246,29 @@ class SqliteDriver:
         if self._closed:
             raise NotInitialised(f"the queue on {self.path} was closed; call init() again to go on")
         if self._forked:
-            self._open()
+            with self._opening:
+                if self._forked:
+                    self._open()
+
+    def before_fork(self) -> None:
+        """A fork in the middle of a transaction would copy SQLite's own note that this process holds the write lock:
+        the child could never write (reproduced)."""
+        if self._closed or self._forked:
+            return
+        locks = ((self._lock.rest, self._lock.go_on), (self._reading.acquire, self._reading.release))
+        self._go_on = [release for acquire, release in locks if acquire(timeout=_FORK_SECONDS)]
+
+    def after_fork_in_parent(self) -> None:
+        releases, self._go_on = self._go_on, []
+        for release in releases:
+            release()
 
     def after_fork(self) -> None:
         """Forget the parent's connections without closing them, and let go of its locks."""
         if self._closed or self._forked:
             return
         self._forked = True
+        self._opening = threading.Lock()
         _inherited.append((self._writer, self._reader, self._session, self._read_session, self._lock))
         self._lock.drop()
         for seat in self._presences:
@@ -234,6 +289,11 @@ class SqliteDriver:
             raise StorageError(f"{self.path}: {error}") from error
         finally:
             self._lock.close()
+
+
+def _mark_done(entries: list[Entry[SqliteSession]]) -> None:
+    for entry in entries:
+        entry.done = True
 
 
 def _roll_back(connection: sqlite3.Connection) -> None:
