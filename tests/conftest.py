@@ -5,8 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from tq import TaskQueue
+
+# The same examples in every run, and none fails because the machine is busy.
+settings.register_profile("tq", deadline=None, derandomize=True, database=None)
+settings.load_profile("tq")
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-_ROUNDING = 1e-9  # ten additions of 0.1 must give one whole token
-_OUTRUN_SECONDS = 60.0  # from here on the clock was set back, and nobody merely waited for the write lock
+_ROUNDING = 1e-6  # Unix seconds are no finer than this: ten tenths of a token must give one whole token
+_OUT_OF_ORDER_SECONDS = 30.0  # a worker reads the clock first and may then wait this long for the database
 
 
 class Bucket(NamedTuple):
@@ -23,11 +23,11 @@ def capacity(rate: float) -> float:
 
 
 def refill(bucket: Bucket, rate: float, now: float) -> Bucket:
-    """What has flowed in since. A clock that went back brings nothing, and takes nothing."""
-    if 0.0 < bucket.filled_at - now <= _OUTRUN_SECONDS:
-        return bucket  # who read the clock later came first: that time has been counted
-    elapsed = max(0.0, now - bucket.filled_at)
-    return Bucket(min(capacity(rate), bucket.tokens + elapsed * rate), now)
+    """What has flowed in since. A moment out of order brings nothing: its seconds have been counted already. One that
+    lies far back means that the clock was set: it brings nothing either, but time is counted from there."""
+    elapsed = now - bucket.filled_at
+    tokens = min(capacity(rate), bucket.tokens + max(0.0, elapsed) * rate)
+    return Bucket(tokens, bucket.filled_at if -_OUT_OF_ORDER_SECONDS <= elapsed < 0 else now)
 
 
 def available(bucket: Bucket) -> int:
@@ -35,7 +35,8 @@ def available(bucket: Bucket) -> int:
 
 
 def take(bucket: Bucket, count: int) -> Bucket:
-    return Bucket(max(0.0, bucket.tokens - count), bucket.filled_at)
+    """What is left. It may be a hair below zero: what rounding gave is taken back."""
+    return Bucket(bucket.tokens - count, bucket.filled_at)
 
 
 def next_token_at(bucket: Bucket, rate: float) -> float:

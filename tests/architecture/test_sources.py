@@ -67,6 +67,7 @@ OPENS_A_FILE = re.compile(
 )
 MAY_OPEN_A_FILE = {
     ("storage/sqlite_file.py", "connect"): "the database, through SQLite",
+    ("storage/sqlite_file.py", "_refuse_other_content"): "the database, through SQLite",
     ("storage/sqlite_file.py", "_create"): "the database, but only where there was none: nobody can hold a lock on it",
     ("storage/sqlite_file.py", "_mounts"): "the kernel's list of mounts",
     ("storage/write_lock.py", "_open"): "the write lock beside the database",

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tests.chaos.checker import check, rows
 from tests.chaos.rig import Program, Rig, wait_until
+from tests.claims import claimed
 from tq import TaskQueue
 from tq.clock import SystemClock
 from tq.ids import IdFactory
@@ -148,7 +149,7 @@ def test_lock_files_have_real_bytes_so_that_a_full_disk_cannot_kill_by_sigbus(fo
     presence = LockFilePresence(folder, DEAD.id)
     assert not _holes(folder)
     for number in range(257):  # one more than it has room for at first
-        presence.started(f"{number:036}", 1)
+        presence.started(claimed(f"{number:036}"))
     assert not _holes(folder)
     presence.drop()
     found = autopsy(folder, DEAD)

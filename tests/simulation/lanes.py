@@ -47,7 +47,7 @@ class VirtualLane:
     # --- the life of an attempt; a crash is possible between any two of these ------------------------------------
 
     def _mark(self, job: Job) -> None:
-        self._presence.started(job.task.id, job.task.version)
+        self._presence.started(job.task)
         self._record("marked", job)
         self._soon(partial(self._begin, job))
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.claims import claimed
 from tq.models import WorkerRecord
 from tq.storage.presence import LockFilePresence, autopsy, identity
 from tq.storage.write_lock import WriteLock
@@ -31,7 +32,7 @@ with lock.held():
 
 def test_a_dropped_presence_leaves_a_dead_worker_behind(folder: Path):
     presence = LockFilePresence(folder, WORKER.id)
-    presence.started("a" * 36, 7)
+    presence.started(claimed("a" * 36, 7))
     assert autopsy(folder, WORKER) is None
     presence.drop()
     found = autopsy(folder, WORKER)

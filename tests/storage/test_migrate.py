@@ -1,57 +1,98 @@
-"""tq moves into a database that a program already uses, or says why it cannot, and leaves it as it was."""
+"""Migrations: run once, by one program, and never over what is not tq's."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from tq import TaskQueue
-from tq.errors import DatabaseUnusable
-from tq.storage.migrate import migrate
+from tests.processes import child
+from tq.errors import DatabaseUnusable, SchemaTooNew
+from tq.storage import sql
+from tq.storage.migrate import migrate, schema_version
+from tq.storage.sqlite import SqliteDriver
+
+NEWEST = sql.migrations("sqlite")[-1][0]
 
 
 @pytest.fixture
-def foreign(folder: Path) -> Iterator[sqlite3.Connection]:
-    with closing(sqlite3.connect(folder / "app.db", timeout=0, isolation_level=None)) as connection:
-        yield connection
+def path(folder: Path) -> Path:
+    return folder / "tasks.db"
 
 
-@pytest.mark.parametrize("name", ["tasks", "settings", "workers"])
-def test_a_table_of_the_same_name_is_refused_by_name(name: str, folder: Path, foreign: sqlite3.Connection):
-    foreign.execute(f"CREATE TABLE {name} (mine TEXT)")
-    with pytest.raises(DatabaseUnusable, match=f"a table named {name} that is not tq's"):
-        TaskQueue().init(folder / "app.db")
+@pytest.fixture
+def connection(path: Path):
+    connection = sqlite3.connect(path, isolation_level=None)
+    yield connection
+    connection.close()
 
 
-def test_a_refused_database_is_not_left_locked(folder: Path, foreign: sqlite3.Connection):
-    foreign.execute("CREATE TABLE settings (mine TEXT)")
-    with pytest.raises(DatabaseUnusable) as refused:
-        TaskQueue().init(folder / "app.db")
-    foreign.execute("INSERT INTO settings VALUES ('still mine')")
-    assert refused.value  # it holds the traceback, and so whatever was left open
+def tables(connection: sqlite3.Connection) -> set[str]:
+    return {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
 
 
-def test_a_migration_that_fails_changes_nothing_and_holds_nothing(folder: Path, foreign: sqlite3.Connection):
-    foreign.execute("CREATE VIEW workers AS SELECT 1")  # what no check foresees
-    with closing(sqlite3.connect(folder / "app.db", isolation_level=None)) as connection:
-        with pytest.raises(sqlite3.Error):
-            migrate(connection, folder / "app.db")
-        foreign.execute("CREATE TABLE mine (still TEXT)")
-        assert [row[0] for row in foreign.execute("SELECT name FROM sqlite_master ORDER BY name")] == [
-            "mine",
-            "workers",
-        ]
+def test_the_migrations_are_numbered_from_one_without_a_gap():
+    assert [number for number, _ in sql.migrations("sqlite")] == list(range(1, NEWEST + 1))
 
 
-def test_other_tables_are_left_alone(folder: Path, foreign: sqlite3.Connection):
-    foreign.execute("CREATE TABLE customers (name TEXT)")
-    foreign.execute("INSERT INTO customers VALUES ('Ada')")
-    queue = TaskQueue().init(foreign)
-    queue("greet").add("Ada")
-    queue.stop()
-    assert foreign.execute("SELECT name FROM customers").fetchall() == [("Ada",)]
-    assert foreign.execute("SELECT type FROM tasks").fetchall() == [("greet",)]
+def test_an_empty_database_gets_the_newest_schema(connection: sqlite3.Connection, path: Path):
+    assert schema_version(connection) == 0
+    migrate(connection, path)
+    assert schema_version(connection) == NEWEST
+    assert {"tasks", "attempts", "workers", "settings"} <= tables(connection)
+
+
+def test_migrating_again_changes_nothing(connection: sqlite3.Connection, path: Path):
+    migrate(connection, path)
+    before = connection.total_changes
+    migrate(connection, path)
+    assert connection.total_changes == before
+
+
+def test_programs_that_open_a_new_database_at_once_migrate_it_once(path: Path):
+    def open_it() -> int:
+        driver = SqliteDriver(path)
+        version = schema_version(driver._writer._connection)
+        driver.close()
+        return version
+
+    with child(open_it) as (_, first), child(open_it) as (_, second), child(open_it) as (_, third):
+        assert [first(), second(), third()] == [NEWEST] * 3
+
+
+def test_a_newer_schema_is_refused_and_left_alone(connection: sqlite3.Connection, path: Path):
+    migrate(connection, path)
+    connection.execute("UPDATE tq_schema SET version = 999")
+    with pytest.raises(SchemaTooNew, match=r"999.*upgrade tq-tasks"):
+        SqliteDriver(path)
+    assert schema_version(connection) == 999
+
+
+@pytest.mark.parametrize("name", ["tasks", "attempts", "settings", "workers", "TASKS"])
+def test_a_foreign_table_with_a_name_of_ours_is_refused_and_left_alone(
+    connection: sqlite3.Connection, path: Path, name: str
+):
+    connection.execute(f"CREATE TABLE {name} (mine TEXT)")
+    with pytest.raises(DatabaseUnusable, match=name.lower()):
+        SqliteDriver(path)
+    assert tables(connection) == {name}
+
+
+def test_a_programs_own_tables_stay_beside_ours(connection: sqlite3.Connection, path: Path):
+    connection.execute("CREATE TABLE customers (name TEXT)")
+    connection.execute("INSERT INTO customers VALUES ('Ada')")
+    SqliteDriver(path).close()
+    assert connection.execute("SELECT name FROM customers").fetchall() == [("Ada",)]
+    assert "tasks" in tables(connection)
+
+
+def test_a_migration_that_fails_leaves_the_version_before(connection: sqlite3.Connection, path: Path, monkeypatch):
+    migrate(connection, path)
+    broken = [*sql.migrations("sqlite"), (NEWEST + 1, "CREATE TABLE fresh (x); CREATE TABLE tasks (x);")]
+    monkeypatch.setattr(sql, "migrations", lambda dialect: broken)
+    with pytest.raises(sqlite3.OperationalError):
+        migrate(connection, path)
+    connection.rollback()
+    assert schema_version(connection) == NEWEST
+    assert "fresh" not in tables(connection)

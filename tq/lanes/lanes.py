@@ -9,7 +9,7 @@ from tq.clock import Clock
 from tq.executor import Executor
 from tq.lanes.job import Basket, Lane
 from tq.lanes.thread import ThreadLane
-from tq.models import TaskType
+from tq.models import ClaimedTask, TaskType
 
 if TYPE_CHECKING:
     from tq.lanes.loop import LoopLane
@@ -21,7 +21,7 @@ class HandlerLanes:
         executor: Executor,
         basket: Basket,
         clock: Clock,
-        started: Callable[[str, int], None],
+        started: Callable[[ClaimedTask], None],
         stopping: Callable[[], bool],
     ) -> None:
         self._parts = (executor, basket, clock, started, stopping)

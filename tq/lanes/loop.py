@@ -12,7 +12,7 @@ from collections.abc import Callable
 from tq.clock import Clock
 from tq.executor import Executor
 from tq.lanes.job import Basket, Job, Strike, end_forked_child
-from tq.models import Released
+from tq.models import ClaimedTask, Released
 
 log = logging.getLogger("tq")
 
@@ -27,7 +27,7 @@ class LoopLane:
         executor: Executor,
         basket: Basket,
         clock: Clock,
-        started: Callable[[str, int], None],
+        started: Callable[[ClaimedTask], None],
         stopping: Callable[[], bool],
     ) -> None:
         self._executor = executor
@@ -45,7 +45,7 @@ class LoopLane:
 
     async def _attempt(self, job: Job) -> None:
         try:
-            self._started(job.task.id, job.task.version)
+            self._started(job.task)
         except OSError:  # the disk is full: what cannot be listed as started must not start
             self._basket.put(job, Released(), last=not self._round.pending)
             return

@@ -14,7 +14,7 @@ from tq.clock import Clock
 from tq.errors import TaskInterrupted, TaskTimeout
 from tq.executor import Executor
 from tq.lanes.job import Basket, Job, Strike, end_forked_child
-from tq.models import Outcome, Released
+from tq.models import ClaimedTask, Outcome, Released
 
 _STRIKES = (TaskTimeout, TaskInterrupted)
 
@@ -28,7 +28,7 @@ class ThreadLane:
         executor: Executor,
         basket: Basket,
         clock: Clock,
-        started: Callable[[str, int], None],
+        started: Callable[[ClaimedTask], None],
         stopping: Callable[[], bool],
     ) -> None:
         self._name = name
@@ -78,7 +78,7 @@ class ThreadLane:
         outcome = None
         try:
             try:
-                self._started(job.task.id, job.task.version)
+                self._started(job.task)
             except OSError:  # the disk is full: what cannot be listed as started must not start
                 return Released()
             job.begun_at = begun_at = self._clock.monotonic()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from tq.models import WorkerRecord
+from tq.models import ClaimedTask, WorkerRecord
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
@@ -36,7 +36,8 @@ class Presence(Protocol):
 
     knows_started: bool  # whether others can tell, after a crash, which tasks had started
 
-    def started(self, task_id: str, version: int) -> None: ...
+    def started(self, *tasks: ClaimedTask) -> None:
+        """List claims as started: from here on a crash costs them an attempt. Any thread may call it."""
 
     def settled(self, task_id: str) -> None: ...
 

@@ -58,5 +58,4 @@ def _apply(connection: sqlite3.Connection, script: str) -> None:
 
 
 def _has_table(connection: sqlite3.Connection, name: str) -> bool:
-    found = connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (name,)).fetchall()
-    return bool(found)
+    return bool(connection.execute("SELECT 1 FROM sqlite_master WHERE name = ? COLLATE NOCASE", (name,)).fetchall())

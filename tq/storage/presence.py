@@ -16,7 +16,7 @@ import os
 import threading
 from pathlib import Path
 
-from tq.models import WorkerRecord
+from tq.models import ClaimedTask, WorkerRecord
 from tq.storage.bell import SUFFIX as BELL
 from tq.storage.bell import Bell
 from tq.storage.driver import Autopsy
@@ -49,15 +49,16 @@ class LockFilePresence:
         self.wait = self._bell.wait
         self.ring = self._bell.ring
 
-    def started(self, task_id: str, version: int) -> None:
-        """List the claim before its handler runs. Called by the handlers' threads: each step is atomic."""
-        try:
-            slot = self._free.pop()
-        except IndexError:
-            slot = self._grow()
-        self._slots[task_id] = slot
-        offset = _HEADER + slot * _SLOT
-        self._map[offset : offset + _SLOT] = f"{task_id}{version}".encode().ljust(_SLOT, b"\0")
+    def started(self, *tasks: ClaimedTask) -> None:
+        """List claims before their handlers run. Called by the handlers' threads: each step is atomic."""
+        for task in tasks:
+            try:
+                slot = self._free.pop()
+            except IndexError:
+                slot = self._grow()
+            self._slots[task.id] = slot
+            offset = _HEADER + slot * _SLOT
+            self._map[offset : offset + _SLOT] = f"{task.id}{task.version}".encode().ljust(_SLOT, b"\0")
 
     def settled(self, task_id: str) -> None:
         """Strike the task off, after its outcome is committed."""

@@ -50,6 +50,9 @@ class SqliteSession:
     def begin(self) -> None:
         self._connection.execute("BEGIN IMMEDIATE")
 
+    def begin_reading(self) -> None:
+        self._connection.execute("BEGIN")
+
     def commit(self) -> None:
         self._connection.execute("COMMIT")
 
@@ -87,7 +90,7 @@ class SqliteDriver:
         session: Callable[[sqlite3.Connection, dict[str, str]], SqliteSession] = SqliteSession,
         write_lock: Callable[[Path], WriteLock] = WriteLock,
     ) -> None:
-        self.path = path.resolve()  # two names of one file must share one lock folder
+        self.path = sqlite_file.located(path)
         self.folder = self.path.with_name(self.path.name + "-tq")
         self._durability = durability
         self._statements = statements or sql.statements("sqlite")
@@ -161,6 +164,7 @@ class SqliteDriver:
 
     def _commit_alone(self, entries: list[Entry[SqliteSession]]) -> bool:
         """Under the write lock. Answers whether workers should be woken."""
+        self._check_open()  # another thread may have closed it while we waited
         self._check_file()
         try:
             session = self._writer = self._writer or self._session()
@@ -183,18 +187,17 @@ class SqliteDriver:
                 entry.value = entry.operation(session)
             committing = True
             session.commit()
+            _mark_as_done(entries)
         except BaseException as error:
-            # After a full disk SQLite has rolled back by itself; a second ROLLBACK would hide the first error.
-            if session.in_transaction:
-                session.roll_back()
-            elif committing and not isinstance(error, Exception):  # Ctrl-C, at the end of a commit that stands
-                _mark_as_done(entries)
+            if committing and not session.in_transaction and not isinstance(error, Exception):
+                _mark_as_done(entries)  # Ctrl-C, at the end of a commit that stands
+            _roll_back(session)
             raise
-        _mark_as_done(entries)
         self._lock.uncheckpointed += session.changes - before
 
     def _begin(self, session: SqliteSession) -> None:
         """Start a write transaction. Only a foreign program can be in the way: the write lock holds ours apart."""
+        _roll_back(session)  # what an interrupt may have left
         give_up_at = time.monotonic() + _PATIENCE_SECONDS
         while True:
             try:
@@ -222,10 +225,11 @@ class SqliteDriver:
     def read(self, operation: Callable[[Any], T]) -> T:
         self._check_open()
         with self._reading:
+            self._check_open()  # another thread may have closed it while we waited
             self._check_file()
             try:
-                self._reader = self._reader or self._session()
-                return operation(self._reader)
+                session = self._reader = self._reader or self._session()
+                return _snapshot(session, operation)
             except sqlite3.Error as error:
                 raise sqlite_file.translate(error, self.path) from error
 
@@ -315,6 +319,22 @@ class SqliteDriver:
             raise StorageError(f"{self.path}: {error}") from error
         finally:
             self._lock.close()
+
+
+def _snapshot(session: SqliteSession, operation: Callable[[Any], T]) -> T:
+    """All statements of a reader see the same moment: no task is counted twice because it moved in between."""
+    _roll_back(session)  # what an interrupt may have left
+    try:
+        session.begin_reading()
+        return operation(session)
+    finally:
+        _roll_back(session)
+
+
+def _roll_back(session: SqliteSession) -> None:
+    # After a full disk SQLite has rolled back by itself; a second ROLLBACK would hide the first error.
+    if session.in_transaction:
+        session.roll_back()
 
 
 def _mark_as_done(entries: list[Entry[SqliteSession]]) -> None:

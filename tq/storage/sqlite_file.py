@@ -6,8 +6,10 @@ it drops this process's locks, and a later commit can vanish (reproduced).
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import re
 import sqlite3
 import stat
 from pathlib import Path
@@ -40,6 +42,14 @@ def check_sqlite_version(version: tuple[int, ...] = sqlite3.sqlite_version_info)
         )
 
 
+def located(path: Path) -> Path:
+    """Where the file really is: whoever comes by a link must meet the others at the lock that stands beside it."""
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError) as error:  # links that go round in a circle
+        raise DatabaseUnusable(f"cannot use {path} as a database: {error}") from error
+
+
 def prepare(path: Path) -> None:
     """Refuse what cannot hold a queue; create the file, readable by its owner alone, where there is none."""
     check_sqlite_version()
@@ -66,6 +76,18 @@ def prepare(path: Path) -> None:
         raise DatabaseUnusable(
             f"the folder {path.parent} is read-only, and SQLite keeps its log there; use another one"
         )
+    _refuse_other_content(path)
+
+
+def _refuse_other_content(path: Path) -> None:
+    """Look before anything is put beside a file that is not a database."""
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+    with contextlib.closing(connection):
+        try:
+            connection.execute("PRAGMA schema_version").fetchall()
+        except sqlite3.Error as error:
+            if "not a database" in str(error):
+                raise translate(error, path) from error
 
 
 def _create(path: Path) -> None:
@@ -93,13 +115,13 @@ def refuse_network(path: Path, mounts: str) -> None:
 def file_system_of(path: Path, mounts: str) -> str | None:
     """The type of the file system that holds the path, by the text of /proc/self/mountinfo."""
     found: tuple[int, str] | None = None
-    target = str(path.absolute())
+    target = str(located(path))
     for line in mounts.splitlines():
         left, _, right = line.partition(" - ")
         fields = left.split()
         if len(fields) < 5 or not right:
             continue
-        point = fields[4].replace("\\040", " ")
+        point = re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), fields[4])
         inside = target == point or target.startswith(point.rstrip("/") + "/")
         if inside and (found is None or len(point) >= found[0]):
             found = (len(point), right.split()[0])

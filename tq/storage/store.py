@@ -134,17 +134,18 @@ class Store:
             bucket = ratelimit.take(bucket, len(rows))
             if rows:
                 session.change("write_bucket", (want.type, *bucket))
-            if len(rows) == count < want.room and not ratelimit.available(bucket):  # else another limit holds us
+            if len(rows) < want.room and not ratelimit.available(bucket):
                 moments.append(ratelimit.next_token_at(bucket, want.rate_limit))
         return rows
 
     @staticmethod
     def _bucket(session: Session, type_: str, rate: float, now: float) -> ratelimit.Bucket:
-        kept = session.rows("read_bucket", (type_,))
-        if not kept:
+        rows = session.rows("read_bucket", (type_,))
+        if not rows:
             return ratelimit.full(rate, now)
-        bucket = ratelimit.refill(ratelimit.Bucket(*kept[0]), rate, now)
-        if bucket.filled_at < kept[0][1]:  # the clock was set back: do not wait for it
+        kept = ratelimit.Bucket(*rows[0])
+        bucket = ratelimit.refill(kept, rate, now)
+        if bucket.filled_at < kept.filled_at:  # the clock was set back: without this no token comes until it is there
             session.change("write_bucket", (type_, *bucket))
         return bucket
 
@@ -188,7 +189,7 @@ class Store:
     def _recover_one(
         self, session: Session, worker: WorkerRecord, decide: Decide, now: float
     ) -> list[ClaimedTask] | None:
-        """None where the worker lives after all: then its files must stay."""
+        """None where another one is about to recover the worker: its list of started tasks is still needed."""
         autopsy = self._driver.autopsy(worker)
         if autopsy is None:
             return None

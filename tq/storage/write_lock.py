@@ -15,6 +15,8 @@ from pathlib import Path
 
 from typing_extensions import Self
 
+from tq.errors import NotInitialised
+
 _SIZE = 64
 _HUNGRY = 0
 _UNCHECKPOINTED = struct.Struct("q")
@@ -28,6 +30,7 @@ class WriteLock:
         # ask whether it is its own: a Ctrl-C between two steps must leave neither lock behind.
         self._threads = threading.RLock()
         self._held = False
+        self._closed = False
         self._open()
 
     def _open(self) -> None:
@@ -55,6 +58,8 @@ class WriteLock:
 
     def _take_file(self) -> None:
         """Lock the file that has the name now: somebody may have deleted the folder, and others lock a new one."""
+        if self._closed:
+            raise NotInitialised("the queue was closed; call init() again to go on")
         fcntl.flock(self._fd, fcntl.LOCK_EX)
         while os.fstat(self._fd).st_nlink == 0:
             deleted = self._shared, self._fd
@@ -71,7 +76,8 @@ class WriteLock:
         catches it has to call this."""
         if self._threads._is_owned():  # type: ignore[attr-defined]
             self._held = False
-            fcntl.flock(self._fd, fcntl.LOCK_UN)
+            if not self._closed:
+                fcntl.flock(self._fd, fcntl.LOCK_UN)
             self._threads.release()
 
     # --- forks ---------------------------------------------------------------------------------------------------
@@ -89,7 +95,7 @@ class WriteLock:
 
     def drop(self) -> None:
         """In a forked child: give up our copy, or the lock would outlive a parent that dies holding it."""
-        self.close()
+        self._close()
 
     # --- the shared bytes ----------------------------------------------------------------------------------------
 
@@ -113,7 +119,13 @@ class WriteLock:
         _UNCHECKPOINTED.pack_into(self._shared, _UNCHECKPOINTED_AT, value)
 
     def close(self) -> None:
-        _close(self._shared, self._fd)
+        with self._threads:  # whoever waits for the lock must not find a descriptor that is another file's by now
+            self._close()
+
+    def _close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            _close(self._shared, self._fd)
 
 
 def _close(shared: mmap.mmap, fd: int) -> None:

@@ -119,8 +119,9 @@ DELETE FROM settings WHERE type = ?1 AND name = 'paused';
 INSERT INTO workers (id, host, pid, identity, started_at) VALUES (?1, ?2, ?3, ?4, ?5);
 
 -- name: delete_worker
--- A worker process has gone.
-DELETE FROM workers WHERE id = ?1;
+-- A worker process has gone. As long as it owns a task its row stays, so that the task is recovered.
+DELETE FROM workers
+WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM tasks WHERE status = 'in-progress' AND worker_id = ?1);
 
 -- name: list_workers
 -- All worker processes that have not said goodbye.
