@@ -197,6 +197,35 @@ def test_a_child_that_outlives_its_killed_parent_keeps_nothing_locked(queue: Tas
         os.kill(child, 9)
 
 
+def test_what_a_child_adds_after_its_parent_has_stopped_is_kept(folder: Path):
+    """A parent that believed to be the last on the file would delete the log under the child."""
+    printed = run(
+        folder,
+        """
+        import os, warnings
+        from tq import tq
+        warnings.simplefilter("ignore", DeprecationWarning)
+        tq.init("tasks.db")
+        tq("email").add("of the parent")
+        opened, has_opened = os.pipe()
+        stopped, has_stopped = os.pipe()
+        if os.fork() == 0:
+            tq("email").add("of the child")
+            os.write(has_opened, b"!")
+            os.read(stopped, 1)
+            tq("email").add("accepted, and so kept")
+            os._exit(0)
+        os.read(opened, 1)
+        tq.stop()
+        os.write(has_stopped, b"!")
+        os.wait()
+        tq.init("tasks.db")
+        print(tq.stats()["to-do"])
+        """,
+    )
+    assert printed == "3\n"
+
+
 @pytest.mark.parametrize("durability", ["full", "normal"])
 def test_producers_and_workers_may_differ_in_durability(make_queue: MakeQueue, folder: Path, durability: str):
     queue = make_queue(durability=durability)

@@ -249,16 +249,15 @@ class TaskQueue:
         try:
             if not worker.done.is_set():
                 awake.get()
-            died = not worker.stopping
+            if not worker.stopping:  # what it could not work with would not let us close the database either
+                raise StorageError(
+                    f"the worker on {self._database} has ended by itself, the log says why; restart the program"
+                )
             log.info("stopping: waiting for running tasks; signal again to interrupt them")
             self.stop(timeout)
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-        if died:
-            raise StorageError(
-                f"the worker on {self._database} has ended by itself, the log says why; restart the program"
-            )
 
     def stop(self, timeout: float = 30.0) -> bool:
         """Finish what runs, give back what has not started, and close the database. Answers whether all had ended."""

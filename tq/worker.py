@@ -108,7 +108,7 @@ class Worker:
             self._say_goodbye()
         except NotInitialised:
             log.warning("the queue was closed while tasks ran; the next worker on this database takes them over")
-        except BaseException:
+        except Exception:
             log.critical("the worker met an error that it cannot work with, and ends", exc_info=True)
         finally:
             self._leave()
