@@ -106,7 +106,15 @@ def kind(**options: Any) -> TaskType:
 
 @pytest.mark.parametrize(
     ("count", "in_flight", "ahead", "room"),
-    [(3, 0, 0, 3), (3, 2, 0, 1), (3, 3, 0, None), (3, 9, 0, None), (1, 0, 100, 101), (1, 51, 100, None), (1, 50, 100, 51)],
+    [
+        (3, 0, 0, 3),
+        (3, 2, 0, 1),
+        (3, 3, 0, None),
+        (3, 9, 0, None),
+        (1, 0, 100, 101),
+        (1, 51, 100, None),
+        (1, 50, 100, 51),
+    ],
 )
 def test_a_worker_wants_what_its_handlers_can_take(count: int, in_flight: int, ahead: int, room: int | None):
     want = scheduler().want(kind(worker_count=count), in_flight, ahead)

@@ -115,7 +115,7 @@ def _failure(kind: TaskType, error: BaseException) -> Outcome:
         case RetryAfter():
             return Retry(summary, _seconds(error), details)
         case TaskTimeout() | TaskInterrupted():
-            return Retry(str(error) or summary, None, details)
+            return Retry(summary.partition(": ")[2] or summary, None, details)  # the reason speaks for itself
     if isinstance(error, kind.no_retry):
         return Failed(summary, details)
     return Retry(summary, None, details)
@@ -125,7 +125,7 @@ def _seconds(error: RetryAfter) -> float | None:
     """The delay a handler asked for; None, and so the type's own, where that is not a number to wait for."""
     try:
         seconds = float(error.seconds)
-    except (TypeError, ValueError):
+    except Exception:  # not a number, too large for a float, or a subclass that has forgotten it
         return None
     return max(0.0, seconds) if math.isfinite(seconds) else None
 
@@ -134,7 +134,7 @@ def describe(error: BaseException) -> tuple[str, str]:
     """An exception in one line, and with its traceback. Works for exceptions that refuse to be printed."""
     name = type(error).__name__
     try:
-        text = str(error)
+        text = "".join(str(error))  # of a subclass of str, which may do as it likes, the letters alone
     except BaseException:
         text = "(its message cannot be shown)"
     try:
