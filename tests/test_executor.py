@@ -218,7 +218,7 @@ class Deadly(Exception):
 
 class NotText(Exception):
     def __str__(self) -> Any:
-        return 7
+        return 7  # noqa: PLE0307
 
 
 class UnprintableTimeout(TaskTimeout):
