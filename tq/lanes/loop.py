@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
 import threading
 from collections import Counter, deque
 from collections.abc import Callable
@@ -12,6 +14,7 @@ from tq.executor import Executor
 from tq.lanes.job import Basket, Job, Strike
 
 _ANSWER_SECONDS = 0.25
+log = logging.getLogger("tq")
 
 
 class LoopLane:
@@ -84,8 +87,18 @@ class _Round:
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
-        self._loop.run_forever()
+        while not self._run_until_stopped():
+            pass
         self._loop.close()
+
+    def _run_until_stopped(self) -> bool:
+        """False where a task that a handler has left on the loop ended in SystemExit: the other handlers go on."""
+        try:
+            self._loop.run_forever()
+        except BaseException:
+            log.exception("something that a handler had started would have stopped the event loop")
+            return False
+        return True
 
     def accept(self, jobs: list[Job]) -> None:
         with self._lock:
@@ -138,5 +151,6 @@ class _Round:
         """Stop when the last running handler has ended; hand back what had not started."""
         self._retired = True
         if not self._tasks:
-            self._loop.call_soon_threadsafe(self._loop.stop)
+            with contextlib.suppress(RuntimeError):  # it has stopped already
+                self._loop.call_soon_threadsafe(self._loop.stop)
         return self.withdraw(lambda type_: True)

@@ -43,15 +43,24 @@ class ThreadLane:
 
     def start(self, jobs: list[Job]) -> None:
         wanted = min(jobs[0].kind.worker_count, len(jobs) + self._queue.qsize() + len(self._runners))
-        while len(self._threads) < wanted:
-            self._spawn()
         for job in jobs:
             self._queue.put(job)
+        while len(self._threads) < wanted:
+            if not self._spawn():
+                break
 
-    def _spawn(self) -> None:
+    def _spawn(self) -> bool:
+        """Add a thread. Where the machine gives no more, those that there are will do; without any it is an error."""
         thread = threading.Thread(target=self._work, name=f"tq-{self._name}-{next(self._numbers)}", daemon=True)
         self._threads.add(thread)
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError:
+            self._threads.discard(thread)
+            if not self._threads:
+                raise
+            return False
+        return True
 
     def _work(self) -> None:
         me = threading.current_thread()
@@ -59,7 +68,8 @@ class ThreadLane:
             self._runners[job.task.id] = me
             outcome = self._attempt(job)
             self._runners.pop(job.task.id, None)
-            if job.abandoned:  # the attempt was settled without us, and another thread has our place
+            if job.abandoned:  # the attempt was settled without us, and another thread has our place, or may have it
+                self._threads.discard(me)
                 self._abandoned.discard(me)
                 return
             self._basket.put(job, outcome, last=self._queue.empty())
@@ -93,6 +103,8 @@ class ThreadLane:
         if thread is not None:
             self._threads.discard(thread)
             self._abandoned.add(thread)
+            if not self._queue.empty():
+                self._spawn()
 
     def withdraw(self, concerns: Callable[[str], bool]) -> list[Job]:
         jobs: list[Job] = []
@@ -109,6 +121,7 @@ class ThreadLane:
         return sum(thread.is_alive() for thread in list(self._abandoned))
 
     def close(self) -> None:
+        self.withdraw(lambda type_: True)  # what has not started stays unstarted
         for _ in self._threads:
             self._queue.put(None)
 
