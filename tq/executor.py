@@ -27,10 +27,12 @@ class TaskContext:
 
     @property
     def id(self) -> str:
+        """The task's id, the same in every attempt."""
         return self._task.id
 
     @property
     def type(self) -> str:
+        """The task's type."""
         return self._task.type
 
     @property
@@ -40,6 +42,7 @@ class TaskContext:
 
     @property
     def max_attempts(self) -> int:
+        """How often the task is tried before it fails for good."""
         return self._task.max_attempts
 
     @property
