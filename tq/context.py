@@ -38,6 +38,11 @@ class Owner(Protocol):
 
 
 class TaskTypeContext(Generic[P]):
+    """One task type: what its tasks are run by, under which limits, and where they are added.
+
+    >>> tq("email").set_worker(send).set_worker_count(3).add({"to": "a@example.com"})  # doctest: +SKIP
+    """
+
     def __init__(self, queue: Owner, name: str, payload: Any = None) -> None:
         self._queue = queue
         self._payload = payload
@@ -149,6 +154,7 @@ class TaskTypeContext(Generic[P]):
         return self
 
     def resume(self) -> Self:
+        """End the pause of this type."""
         self._queue.resume(self.name)
         return self
 

@@ -2,6 +2,17 @@
 
 from __future__ import annotations
 
+_SHOWN_CHARACTERS = 200
+
+
+def shown(value: object) -> str:
+    """A value as a message shows it: a refusal must not fail because what it refuses cannot be printed, or is huge."""
+    try:
+        text = repr(value)
+    except Exception:
+        return f"a value of type {type(value).__name__} that cannot be shown"
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
+
 
 class TqError(Exception):
     """Anything that tq itself refuses or cannot do."""

@@ -26,10 +26,12 @@ class TaskContext:
 
     @property
     def id(self) -> str:
+        """The task's id, the same in every attempt."""
         return self._task.id
 
     @property
     def type(self) -> str:
+        """The task's type."""
         return self._task.type
 
     @property
@@ -39,6 +41,7 @@ class TaskContext:
 
     @property
     def max_attempts(self) -> int:
+        """How often the task is tried before it fails for good."""
         return self._task.max_attempts
 
     @property
@@ -124,7 +127,7 @@ def _seconds(error: RetryAfter) -> float | None:
     """The delay a handler asked for; None, and so the type's own, where that is not a number to wait for."""
     try:
         seconds = float(error.seconds)
-    except Exception:
+    except Exception:  # not a number, too large for a float, or a subclass that has forgotten it
         return None
     return max(0.0, seconds) if math.isfinite(seconds) else None
 
@@ -133,7 +136,7 @@ def describe(error: BaseException) -> tuple[str, str]:
     """An exception in one line, and with its traceback. Works for exceptions that refuse to be printed."""
     name = type(error).__name__
     try:
-        text = str(error)
+        text = "".join(str(error))  # of a subclass of str, which may do as it likes, the letters alone
     except BaseException:
         text = "(its message cannot be shown)"
     try:

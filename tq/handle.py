@@ -36,6 +36,7 @@ class TaskHandle:
         return task
 
     def status(self) -> Status:
+        """`to-do`, `in-progress`, `success`, `failed` or `cancelled`."""
         return self.task().status
 
     def wait(self, timeout: float | None = None) -> bool:

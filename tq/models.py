@@ -77,6 +77,7 @@ class Task:
 
     @property
     def finished(self) -> bool:
+        """Whether it has ended, well or not; a failed task that waits for its retry has not."""
         return self.completed_at is not None
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+from collections.abc import Iterator
 from typing import Any
 
-from tq.errors import PayloadError
+from tq.errors import PayloadError, shown
 
 MAX_BYTES = 1024 * 1024
 MAX_DEPTH = 100
@@ -22,7 +24,8 @@ def encode(value: Any, what: str = "the input") -> str:
     >>> encode({"to": "a@example.com"})
     '{"to":"a@example.com"}'
     """
-    _check_structure(value, what, 0)
+    if type(value) not in _SCALARS:
+        _check_structure(value, what, 0, itertools.count(1))
     try:
         text = _encoder.encode(value)
     except TypeError as error:
@@ -39,23 +42,23 @@ def _explain(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def _check_structure(value: Any, what: str, depth: int) -> None:
-    """Refuse what the encoder would silently change (keys that are not text) or what would exhaust the stack."""
-    kind = type(value)
-    if kind in _SCALARS:
-        return
+def _check_structure(value: Any, what: str, depth: int, seen: Iterator[int]) -> None:
+    """Refuse what the encoder would silently change (keys that are not text) or what would exhaust stack or memory:
+    a list that holds another one twice, which does the same, is small until it is written."""
     if depth >= MAX_DEPTH:
         raise PayloadError(f"{what} is nested deeper than {MAX_DEPTH} levels")
+    if 2 * next(seen) > MAX_BYTES:  # each takes two brackets
+        raise PayloadError(f"{what} is more JSON than the limit of {MAX_BYTES:,} bytes")
     if isinstance(value, dict):
         for key, item in value.items():
             if not isinstance(key, str):
-                raise PayloadError(f"{what} has the key {key!r}, which is not text; JSON keys are strings")
+                raise PayloadError(f"{what} has the key {shown(key)}, which is not text; JSON keys are strings")
             if type(item) not in _SCALARS:
-                _check_structure(item, what, depth + 1)
+                _check_structure(item, what, depth + 1, seen)
     elif isinstance(value, (list, tuple)):
         for item in value:
             if type(item) not in _SCALARS:
-                _check_structure(item, what, depth + 1)
+                _check_structure(item, what, depth + 1, seen)
 
 
 def _check_text(text: str, what: str) -> None:

@@ -165,9 +165,11 @@ class TaskQueue:
     # --- tasks ---------------------------------------------------------------------------------------------------
 
     def spec(self, name: str, input_: str, options: AddOptions) -> TaskSpec:
+        """A task as it would be stored, with an id; `accept` stores it."""
         return self._scheduler.spec(name, input_, options)
 
     def accept(self, specs: list[TaskSpec]) -> list[str]:
+        """Store tasks, all or none; answers with their ids, or those of the tasks that hold the same keys."""
         return self._opened().add(specs)
 
     def handle(self, task_id: str) -> TaskHandle:

@@ -6,9 +6,15 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tq.errors import InvalidOption
+from tq.errors import InvalidOption, shown
 
 SIX_HOURS = 21_600.0
+
+
+def is_number(value: object) -> bool:
+    """Whether it is a finite number that a float can hold; True and False are none."""
+    largest = sys.float_info.max
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and -largest <= value <= largest
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,15 +33,14 @@ class Backoff:
     def __post_init__(self) -> None:
         for name in ("base", "factor", "cap", "jitter"):
             value = getattr(self, name)
-            number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            if not number or not 0 <= value <= sys.float_info.max:
-                raise InvalidOption(f"set_backoff({name}={value!r}): give a finite number that is not negative")
+            if not is_number(value) or value < 0:
+                raise InvalidOption(f"set_backoff({name}={shown(value)}): give a finite number that is not negative")
         if self.jitter > 1:
             raise InvalidOption(f"set_backoff(jitter={self.jitter!r}): give a share from 0 (exact) to 1")
 
     def delay(self, attempts: int, uniform: Callable[[float, float], float]) -> float:
         try:
-            seconds = self.base * self.factor ** max(0, attempts - 1)
+            seconds = self.base * float(self.factor) ** max(0, attempts - 1)
         except OverflowError:
-            seconds = self.cap
+            seconds = self.cap if self.base else 0.0
         return min(seconds, self.cap) * uniform(1 - self.jitter, 1 + self.jitter)

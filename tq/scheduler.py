@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import math
 import random
-import sys
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Any, TypedDict
@@ -14,7 +13,7 @@ from typing_extensions import assert_never
 
 from tq import models
 from tq.clock import Clock
-from tq.errors import InvalidOption
+from tq.errors import InvalidOption, shown
 from tq.ids import IdFactory
 from tq.models import (
     MAX_CRASHES,
@@ -31,7 +30,7 @@ from tq.models import (
     Transition,
     Want,
 )
-from tq.retry import Backoff
+from tq.retry import Backoff, is_number
 
 log = logging.getLogger("tq")
 
@@ -157,7 +156,7 @@ def _run_after(value: Any, now: float) -> float | None:
     try:
         moment = _moment(value, now)
     except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidOption(f"run_after={value!r}: give a datetime, a timedelta or a Unix timestamp") from error
+        raise InvalidOption(f"run_after={shown(value)}: give a datetime, a timedelta or a Unix timestamp") from error
     return moment if moment > now else None
 
 
@@ -167,20 +166,20 @@ def _moment(value: Any, now: float) -> float:
             return now + value.total_seconds()
         case datetime():
             return value.timestamp()
-        case int() | float() if not isinstance(value, bool) and math.isfinite(value):
+        case int() | float() if is_number(value):
             return float(value)
     raise TypeError("not a moment")
 
 
 def _priority(value: Any, _: float) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not -(2**31) <= value < 2**31:
-        raise InvalidOption(f"priority={value!r}: give a whole number; higher runs first, the default is 0")
+        raise InvalidOption(f"priority={shown(value)}: give a whole number; higher runs first, the default is 0")
     return value
 
 
 def _key(value: Any, _: float) -> str:
     if not isinstance(value, str) or not 0 < len(value) <= 255 or not value.isprintable():
-        raise InvalidOption(f"key={value!r}: give a text of 1 to 255 printable characters")
+        raise InvalidOption(f"key={shown(value)}: give a text of 1 to 255 printable characters")
     return value
 
 
@@ -203,11 +202,11 @@ _CHECKS: dict[str, Callable[[Any, float], Any]] = {
 
 def whole_number(name: str, value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value < 2**31:
-        raise InvalidOption(f"{name}={value!r}: give a whole number from 1 up")
+        raise InvalidOption(f"{name}={shown(value)}: give a whole number from 1 up")
     return value
 
 
 def positive_number(name: str, value: Any) -> float:
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value <= sys.float_info.max:
-        raise InvalidOption(f"{name}={value!r}: give a finite number above 0")
+    if not is_number(value) or value <= 0:
+        raise InvalidOption(f"{name}={shown(value)}: give a finite number above 0")
     return float(value)

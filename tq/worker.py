@@ -154,9 +154,8 @@ class Worker:
         settlements = [
             self._settlement(job.task, outcome, frees_place=job.kind.global_limit is not None) for job, outcome in ended
         ]
-        now = self._clock.now()
         self._look = False
-        claimed, lost, look_again_at, paused = self._store.exchange(self.id, settlements, wants, now)
+        claimed, lost, look_again_at, paused = self._store.exchange(self.id, settlements, wants, self._clock.now)
         self._unsettled = []
         for job, _ in ended:
             self._strike_off(job)
@@ -164,7 +163,9 @@ class Worker:
             log.warning("task %s was no longer ours when it ended; its result was dropped", task.id)
         self._in_doubt = self._in_doubt or bool(lost)
         self._look_at = self._clock.monotonic() + (
-            self._poll_interval if look_again_at is None else min(self._poll_interval, look_again_at - now)
+            self._poll_interval
+            if look_again_at is None
+            else min(self._poll_interval, look_again_at - self._clock.now())
         )
         if claimed:
             self._start(claimed)
@@ -299,7 +300,7 @@ class Worker:
         strangers = [task for task in self._store.owned_by(self.id) if task.id not in self._jobs]
         settlements = [self._settlement(task, Released()) for task in strangers]
         if settlements:
-            self._store.exchange(self.id, settlements, [], self._clock.now())
+            self._store.exchange(self.id, settlements, [], self._clock.now)
         self._in_doubt = False
 
     def _complain(self, message: str) -> None:

@@ -85,7 +85,7 @@ class Bench:
         with stopwatch() as seconds:
             while left or settlements:
                 wants = [Want(TYPE, min(BATCH, left))] if left else []
-                exchange = self._store.exchange(self._worker_id, settlements, wants, time.time())
+                exchange = self._store.exchange(self._worker_id, settlements, wants, time.time)
                 assert not exchange.lost
                 left -= len(exchange.claimed)
                 settlements = [self._success(task) for task in exchange.claimed]

@@ -137,7 +137,7 @@ def test_the_files_of_a_worker_that_lives_after_all_stay(folder: Path) -> None:
     store = Store(driver)
     presence = store.enlist(DEAD)
     store.add([SCHEDULER.spec("mail", "{}")])
-    store.exchange(DEAD.id, [], [Want("mail", 1)], 0.0)
+    store.exchange(DEAD.id, [], [Want("mail", 1)], lambda: 0.0)
     assert store.recover("somebody else", SCHEDULER.decide, 0.0) == []
     assert (driver.folder / f"{DEAD.id}.lock").exists()
     assert rows(folder / "tasks.db", "SELECT status FROM tasks") == [("in-progress",)]

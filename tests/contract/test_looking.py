@@ -107,7 +107,7 @@ def test_a_queue_is_unfinished_while_any_task_may_still_run(store: Store):
     assert not store.unfinished()
     add(store, 1, run_after=NOW + 10)
     assert store.unfinished()  # scheduled
-    assert store.exchange("w1", [], [Want("another", 1)], NOW + 10).claimed == []
+    assert store.exchange("w1", [], [Want("another", 1)], lambda: NOW + 10).claimed == []
     assert store.unfinished()  # ready
     (task,) = claim(store)
     assert store.unfinished()  # running

@@ -151,7 +151,7 @@ class StoreAgainstModel(RuleBasedStateMachine):
     def claim(self, choice: int, rooms: dict[str, int]) -> None:
         worker = self.worker(choice)
         answer = self.store.exchange(
-            worker, [], [Want(type_, room, MAX_ATTEMPTS) for type_, room in rooms.items()], self.clock.time
+            worker, [], [Want(type_, room, MAX_ATTEMPTS) for type_, room in rooms.items()], self.clock.now
         )
         assert ids(answer.claimed) == self.expect_claim(worker, rooms)
         assert answer.paused == self.paused
@@ -190,7 +190,7 @@ class StoreAgainstModel(RuleBasedStateMachine):
     @rule(choice=st.integers(0, 99), outcome=st.sampled_from(OUTCOMES))
     def settle(self, choice: int, outcome: Outcome) -> None:
         worker, task = self.pick(choice)
-        answer = self.store.exchange(worker, [settlement(task, outcome, self.clock.time)], [], self.clock.time)
+        answer = self.store.exchange(worker, [settlement(task, outcome, self.clock.time)], [], self.clock.now)
         assert answer.lost == []
         self.workers[worker].settled(task.id)
         self.tasks[task.id].settle(outcome, self.clock.time)
@@ -212,7 +212,7 @@ class StoreAgainstModel(RuleBasedStateMachine):
         held = {task for _, task in self.owned()}
         worker, task = self.claims[choice % len(self.claims)]
         if task not in held and self.tasks[task.id].owner != worker:
-            answer = self.store.exchange(worker, [settlement(task, outcome, self.clock.time)], [], self.clock.time)
+            answer = self.store.exchange(worker, [settlement(task, outcome, self.clock.time)], [], self.clock.now)
             assert answer.lost == [task]
 
     @rule(choice=st.integers(0, 9))

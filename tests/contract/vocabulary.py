@@ -79,7 +79,7 @@ def exchange(
     now: float = NOW,
     worker: str = "w1",
 ) -> Exchange:
-    return store.exchange(worker, settlements, wants, now)
+    return store.exchange(worker, settlements, wants, lambda: now)
 
 
 def settle(store: Store, task: ClaimedTask, outcome: Outcome, now: float = NOW, worker: str = "w1") -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tests.simulation.storage import STATEMENTS, SimulatedDriver
@@ -30,13 +30,13 @@ class ClaimsWhatItSawBefore(Store):
     """Looks for ready tasks in one transaction, and takes them in another."""
 
     def exchange(
-        self, worker_id: str, settlements: Sequence[Settlement], wants: Sequence[Want], now: float
+        self, worker_id: str, settlements: Sequence[Settlement], wants: Sequence[Want], clock: Callable[[], float]
     ) -> Exchange:
         self._seen = {
             want.type: [row[0] for row in self._driver.read(lambda s, w=want: s.rows("seen", (w.type, w.room)))]
             for want in wants
         }
-        return super().exchange(worker_id, settlements, wants, now)
+        return super().exchange(worker_id, settlements, wants, clock)
 
     def _take(self, session: Session, worker_id: str, want: Want, count: int, now: float) -> list[ClaimedTask]:
         claimed: list[ClaimedTask] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import threading
@@ -175,5 +176,6 @@ class _Round:
         self._retired = True
         jobs = self.withdraw(lambda type_: True)
         if not self._tasks:
-            self._loop.call_soon_threadsafe(self._loop.stop)
+            with contextlib.suppress(RuntimeError):  # it has stopped already
+                self._loop.call_soon_threadsafe(self._loop.stop)
         return jobs

@@ -47,14 +47,20 @@ class ThreadLane:
     def start(self, jobs: list[Job]) -> None:
         limit = jobs[0].kind.worker_count
         self._send_home(self._places - limit)
-        self._hire(min(limit, len(jobs) + self._queue.qsize() + len(self._runners)) - self._places)
         for job in jobs:
             self._queue.put(job)
+        self._hire(min(limit, self._queue.qsize() + len(self._runners)) - self._places)
 
     def _hire(self, count: int) -> None:
+        """Add threads. Where the machine gives no more, those that there are will do; without any it is an error."""
         for _ in range(count):
             name = f"tq-{self._name}-{next(self._numbers)}"
-            threading.Thread(target=self._work, name=name, daemon=True).start()
+            try:
+                threading.Thread(target=self._work, name=name, daemon=True).start()
+            except RuntimeError:
+                if not self._places:
+                    raise
+                return
             self._places += 1
 
     def _send_home(self, count: int) -> None:
@@ -69,7 +75,7 @@ class ThreadLane:
             outcome = self._attempt(job)
             end_forked_child(self._pid)
             self._runners.pop(job.task.id, None)
-            if job.abandoned:  # the attempt was settled without us, and another thread has our place
+            if job.abandoned:  # the attempt was settled without us, and another thread has our place, or may have it
                 self._abandoned.discard(me)
                 return
             self._basket.put(job, outcome, last=self._queue.empty())
@@ -103,6 +109,8 @@ class ThreadLane:
     def abandon(self, job: Job) -> None:
         self._places -= 1
         self._abandoned.add(self._runners[job.task.id])
+        if not self._queue.empty():
+            self._hire(1)
 
     def withdraw(self, concerns: Callable[[str], bool]) -> list[Job]:
         waiting: list[Job | None] = []
@@ -118,6 +126,7 @@ class ThreadLane:
         return sum(thread.is_alive() for thread in list(self._abandoned))
 
     def close(self) -> None:
+        self.withdraw(lambda type_: True)  # what has not started stays unstarted
         self._send_home(self._places)
 
 

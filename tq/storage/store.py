@@ -61,11 +61,12 @@ class Store:
     # --- the worker's one transaction ----------------------------------------------------------------------------
 
     def exchange(
-        self, worker_id: str, settlements: Sequence[Settlement], wants: Sequence[Want], now: float
+        self, worker_id: str, settlements: Sequence[Settlement], wants: Sequence[Want], clock: Callable[[], float]
     ) -> Exchange:
         """Settle what has ended and claim what comes next, together or not at all."""
 
         def operation(session: Session) -> Exchange:
+            now = clock()  # read where no other writes: whoever waited for that must not count time twice
             lost = self._settle(session, worker_id, settlements, now)
             paused = {row[0] for row in session.rows("paused_types")}
             free = [] if EVERY_TYPE in paused else [want for want in wants if want.type not in paused]
