@@ -409,8 +409,9 @@ def interrupted() -> None:
             signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.00001, 0.002))
             while True:
                 add("plain", {})
-        except Interrupt:
+        except Interrupt:  # while it is handled, its traceback keeps alive what was interrupted
             struck += 1
+            add("plain", {})
     stop.set()
     other.join()
     assert queue.join(60)

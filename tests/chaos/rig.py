@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -36,6 +37,7 @@ class Program:
                 cwd=ROOT,
                 stderr=errors,
                 stdin=subprocess.DEVNULL,
+                start_new_session=True,  # so that its children can be ended with it, whatever a test has come to
             )
         self.pid = self._process.pid
         self.killed_at: float | None = None
@@ -116,4 +118,6 @@ class Rig:
                 program.send(signal.SIGCONT)
                 program.kill()
                 program.wait()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(program.pid, signal.SIGKILL)
         self.history.close()

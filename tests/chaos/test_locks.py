@@ -5,6 +5,8 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.chaos.checker import check, rows
@@ -12,6 +14,7 @@ from tests.chaos.rig import Program, Rig, wait_until
 from tests.claims import claimed
 from tq import TaskQueue
 from tq.clock import SystemClock
+from tq.errors import NotInitialised
 from tq.ids import IdFactory
 from tq.models import TaskType, Want, WorkerRecord
 from tq.scheduler import Scheduler
@@ -103,6 +106,38 @@ def test_writers_agree_on_one_lock_after_it_was_deleted(folder: Path) -> None:
         theirs.close()
 
 
+def test_adds_that_race_with_stop_are_kept_or_refused_by_name(folder: Path) -> None:
+    for number in range(20):
+        database = folder / f"{number}.db"
+        queue = TaskQueue().init(database, durability="normal")
+        accepted, refusals = _add_from_many_threads_until_refused(queue, lambda queue=queue: queue.stop())
+        assert {type(error) for error in refusals} == {NotInitialised}
+        assert {row[0] for row in rows(database, "SELECT id FROM tasks")} == set(accepted)
+
+
+def _add_from_many_threads_until_refused(
+    queue: TaskQueue, then: Callable[[], object]
+) -> tuple[list[str], list[Exception]]:
+    accepted: list[str] = []
+    refusals: list[Exception] = []
+
+    def keep_adding() -> None:
+        try:
+            while True:
+                accepted.extend(queue.accept([queue.spec("mail", "{}", {})]))
+        except Exception as error:
+            refusals.append(error)
+
+    threads = [threading.Thread(target=keep_adding) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    wait_until(lambda: len(accepted) >= 20, "some were accepted")
+    then()
+    for thread in threads:
+        thread.join()
+    return accepted, refusals
+
+
 def _can_lock(fd: int) -> bool:
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -153,7 +188,7 @@ def test_lock_files_have_real_bytes_so_that_a_full_disk_cannot_kill_by_sigbus(fo
     assert not _holes(folder)
     presence.drop()
     found = autopsy(folder, DEAD)
-    assert found is not None and found.started == {f"{number:036}" for number in range(257)}
+    assert found is not None and found.started == {(f"{number:036}", 1) for number in range(257)}
 
 
 def _holes(folder: Path) -> bool:

@@ -197,8 +197,12 @@ def translate(error: sqlite3.Error, path: Path) -> StorageError:
     return StorageError(f"{path}: {text}")
 
 
-def translate_os(error: OSError, path: Path) -> StorageError:
-    """The same for files of our own."""
+def translate_os(error: OSError, folder: Path) -> StorageError:
+    """The same for the files in the folder of tq's locks."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return StorageFull(f"cannot write to {path}: {error.strerror}; free some disk space, nothing accepted is lost")
-    return StorageError(f"cannot use {path}: {error.strerror}; make it a folder that this user may write to")
+        return StorageFull(
+            f"cannot write to {folder}: {error.strerror}; free some disk space, nothing accepted is lost"
+        )
+    return DatabaseUnusable(
+        f"cannot use {folder}, the folder for tq's locks: {error.strerror}; make it writable, or give another path"
+    )
