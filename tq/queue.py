@@ -38,6 +38,7 @@ log = logging.getLogger("tq")
 DEFAULT_DATABASE = "tq.db"
 _EXIT_SECONDS = 5.0
 _INTERRUPT_SECONDS = 3.0
+_SIGNAL_SECONDS = 1.0
 
 
 class TaskQueue:
@@ -250,7 +251,7 @@ class TaskQueue:
         before = {number: signal.signal(number, lambda *_: _on_signal(worker, awake)) for number in _SIGNALS}
         try:
             if not worker.done.is_set():
-                awake.get()
+                _wait_for(awake)
             if not worker.stopping:  # what it could not work with would not let us close the database either
                 raise StorageError(
                     f"the worker on {self._database} has ended by itself, the log says why; restart the program"
@@ -295,6 +296,14 @@ class _Draft:
 
     def configure(self, name: str, **changes: Any) -> None:
         self.changes.update(changes)
+
+
+def _wait_for(awake: queue.SimpleQueue[None]) -> None:
+    """A signal that the kernel hands to another thread does not interrupt this one (reproduced with a burst of them):
+    its handler runs when we come back from waiting."""
+    while True:
+        with contextlib.suppress(queue.Empty):
+            return awake.get(timeout=_SIGNAL_SECONDS)
 
 
 def _on_signal(worker: Worker, awake: queue.SimpleQueue[None]) -> None:
