@@ -6,7 +6,7 @@ import gc
 import weakref
 
 from tests.processes import in_child
-from tq.forking import renew_in_child, rest_during_forks
+from tq.forking import quieten_for_fork, renew_in_child
 
 
 class Thing:
@@ -32,8 +32,8 @@ def test_a_thing_is_renewed_in_the_child_alone():
 
 def test_a_thing_that_rests_is_told_before_and_after():
     thing = Thing()
-    rest_during_forks(thing)
-    assert in_child(lambda: thing.told) == ["before"]
+    quieten_for_fork(thing)
+    assert in_child(lambda: thing.told) == ["before", "child"]
     assert thing.told == ["before", "parent"]
 
 
@@ -53,7 +53,7 @@ def test_registering_twice_is_registering_once():
 def test_a_thing_is_not_kept_alive():
     thing = Thing()
     renew_in_child(thing)
-    rest_during_forks(thing)
+    quieten_for_fork(thing)
     gone = weakref.ref(thing)
     del thing
     gc.collect()

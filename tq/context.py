@@ -40,7 +40,8 @@ class Owner(Protocol):
 class TaskTypeContext(Generic[P]):
     """One task type: what its tasks are run by, under which limits, and where they are added.
 
-    >>> tq("email").set_worker(send).set_worker_count(3).add({"to": "a@example.com"})  # doctest: +SKIP
+    >>> tq("email").set_worker_count(3).add({"to": "a@example.com"})
+    tq('email')
     """
 
     def __init__(self, queue: Owner, name: str, payload: Any = None) -> None:

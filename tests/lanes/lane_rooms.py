@@ -6,7 +6,7 @@ import itertools
 import threading
 from typing import Any
 
-from tests.waiting import wait_until
+from tests.waiting import eventually
 from tq.clock import SystemClock
 from tq.executor import Executor
 from tq.lanes.job import Basket, Job, Lane
@@ -24,7 +24,15 @@ class Room:
         self.stopping = False
         self.outcomes: dict[str, Outcome] = {}
         self.lane: Lane
-        self.parts = (Executor(), self.basket, SystemClock(), self.started.append, lambda: self.stopping)
+        self.parts = (Executor(), self.basket, SystemClock(), self._list, lambda: self.stopping)
+
+    def _list(self, task: ClaimedTask) -> None:
+        self.started.append(task.id)
+
+    def abandon(self, job: Job) -> None:
+        """As the worker does it."""
+        assert job.give_up()
+        self.lane.abandon(job)
 
     def job(self, handler: Any, type_: str = "email", worker_count: int = 1, is_async: bool = False) -> Job:
         kind = TaskType(type_, handler=handler, worker_count=worker_count, is_async=is_async)
@@ -33,7 +41,7 @@ class Room:
 
     def outcome(self, job: Job) -> Outcome:
         """Wait until the job lies in the basket."""
-        wait_until(lambda: self._collected(job))
+        eventually(lambda: self._collected(job))
         return self.outcomes[job.task.id]
 
     def _collected(self, job: Job) -> bool:

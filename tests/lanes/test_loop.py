@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.lanes.lane_rooms import Room
-from tests.waiting import wait_until
+from tests.waiting import eventually
 from tq.errors import TaskTimeout
 from tq.executor import current_task
 from tq.lanes.job import Job
@@ -108,7 +108,7 @@ def test_no_more_of_a_type_run_at_once_than_it_has_workers(room: LoopRoom):
         room.job(gates[type_].handler, type_, count) for type_, count in (("email", 3), ("sms", 2)) for _ in range(9)
     ]
     room.lane.start(jobs)
-    wait_until(lambda: (gates["email"].inside, gates["sms"].inside) == (3, 2))
+    eventually(lambda: (gates["email"].inside, gates["sms"].inside) == (3, 2))
     for gate in gates.values():
         gate.open.set()
     for job in jobs:
@@ -120,7 +120,7 @@ def test_a_thousand_coroutines_wait_at_once(room: LoopRoom):
     gate = Gate()
     jobs = [room.job(gate.handler, worker_count=1000) for _ in range(1000)]
     room.lane.start(jobs)
-    wait_until(lambda: gate.inside == 1000)
+    eventually(lambda: gate.inside == 1000)
     gate.open.set()
     for job in jobs:
         room.outcome(job)
@@ -156,7 +156,7 @@ def test_what_a_handler_leaves_behind_on_the_loop_does_not_stop_it(room: LoopRoo
     first = room.job(handler)
     room.lane.start([first])
     assert room.outcome(first) == Succeeded('"left"')
-    wait_until(lambda: left[0].done())
+    eventually(lambda: left[0].done())
     assert isinstance(left[0].exception(), error)
     second = room.job(answer)
     room.lane.start([second])
@@ -167,7 +167,7 @@ def test_a_struck_handler_is_cancelled_and_the_others_go_on(room: LoopRoom):
     gate, other = Gate(), Gate()
     first, second = room.job(gate.handler), room.job(other.handler, "sms")
     room.lane.start([first, second])
-    wait_until(lambda: first.running and second.running)
+    eventually(lambda: first.running and second.running)
     room.strike(first)
     outcome = room.outcome(first)
     assert isinstance(outcome, Retry) and outcome.error == "timed out after 5 s"
@@ -179,7 +179,7 @@ def test_a_strike_before_the_start_or_after_the_end_hits_nobody(room: LoopRoom):
     gate = Gate()
     first, second = room.job(gate.handler), room.job(gate.handler)
     room.lane.start([first, second])
-    wait_until(lambda: first.running)
+    eventually(lambda: first.running)
     room.strike(second)
     gate.open.set()
     assert room.outcome(first) == Succeeded('"through"')
@@ -195,7 +195,7 @@ def test_a_handler_learns_that_it_should_stop(room: LoopRoom):
 
     job = room.job(patient)
     room.lane.start([job])
-    wait_until(lambda: job.running)
+    eventually(lambda: job.running)
     room.stopping = True
     assert room.outcome(job) == Succeeded('"stopped"')
 
@@ -207,14 +207,14 @@ def test_a_handler_that_swallows_its_cancellation_leaves_its_place_to_others(roo
     stubborn = Stubborn()
     job, following = room.job(stubborn.handler), room.job(answer)
     room.lane.start([job, following])
-    wait_until(lambda: job.running)
+    eventually(lambda: job.running)
     room.strike(job)
-    wait_until(lambda: stubborn.struck)
-    room.lane.abandon(job)
+    eventually(lambda: stubborn.struck)
+    room.abandon(job)
     assert room.outcome(following) == Succeeded('"email"')
     assert room.lane.overdue() == 1
     stubborn.go.set()
-    wait_until(lambda: room.lane.overdue() == 0)
+    eventually(lambda: room.lane.overdue() == 0)
     assert not room._collected(job)  # it was settled without its coroutine
     assert len(loop_threads()) == 1
 
@@ -223,24 +223,24 @@ def test_a_handler_that_blocks_the_loop_is_left_alone_with_it(room: LoopRoom):
     blocking = Blocking()
     job, following = room.job(blocking.handler), room.job(answer)
     room.lane.start([job, following])
-    wait_until(lambda: job.running)
+    eventually(lambda: job.running)
     room.strike(job)
-    room.lane.abandon(job)
+    room.abandon(job)
     assert room.outcome(following) == Succeeded('"email"')
     assert room.lane.overdue() == 1
     blocking.go.set()
-    wait_until(lambda: room.lane.overdue() == 0)
-    wait_until(lambda: len(loop_threads()) == 1)  # the old loop ends with its last handler
+    eventually(lambda: room.lane.overdue() == 0)
+    eventually(lambda: len(loop_threads()) == 1)  # the old loop ends with its last handler
 
 
 def test_those_who_run_beside_a_blocking_handler_come_back_when_it_ends(room: LoopRoom):
     gate, blocking = Gate(), Blocking()
     beside, job = room.job(gate.handler, "sms"), room.job(blocking.handler)
     room.lane.start([beside])
-    wait_until(lambda: beside.running)
+    eventually(lambda: beside.running)
     room.lane.start([job])
-    wait_until(lambda: job.running)
-    room.lane.abandon(job)
+    eventually(lambda: job.running)
+    room.abandon(job)
     gate.open.set()
     blocking.go.set()
     assert room.outcome(beside) == Succeeded('"through"')
@@ -254,7 +254,7 @@ def test_only_what_has_not_started_is_withdrawn(room: LoopRoom):
     jobs = [room.job(gate.handler) for _ in range(3)]
     other = [room.job(gate.handler, "sms") for _ in range(3)]
     room.lane.start(jobs + other)
-    wait_until(lambda: jobs[0].running and other[0].running)
+    eventually(lambda: jobs[0].running and other[0].running)
     assert room.lane.withdraw(lambda type_: type_ == "email") == jobs[1:]
     gate.open.set()
     for job in (jobs[0], *other):
@@ -266,16 +266,16 @@ def test_a_closed_lane_finishes_what_runs_and_ends(room: LoopRoom):
     gate = Gate()
     first, second = room.job(gate.handler), room.job(gate.handler)
     room.lane.start([first, second])
-    wait_until(lambda: first.running)
+    eventually(lambda: first.running)
     room.lane.close()
     gate.open.set()
     assert room.outcome(first) == Succeeded('"through"')
-    wait_until(lambda: not loop_threads())
+    eventually(lambda: not loop_threads())
     assert room.started == [first.task.id]
 
 
 def test_a_lane_that_never_ran_anything_ends():
     lane = LoopRoom().lane
     lane.close()
-    wait_until(lambda: not loop_threads())
+    eventually(lambda: not loop_threads())
     lane.close()

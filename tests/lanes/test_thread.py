@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.lanes.lane_rooms import Gate, Room
-from tests.waiting import wait_until
+from tests.waiting import eventually
 from tq.errors import TaskTimeout
 from tq.executor import current_task
 from tq.lanes.job import Job
@@ -61,7 +61,7 @@ def test_no_more_run_at_once_than_the_type_has_workers(room: Room):
     gate = Gate()
     jobs = [room.job(gate.handler, worker_count=3) for _ in range(10)]
     room.lane.start(jobs)
-    wait_until(lambda: gate.inside == 3)
+    eventually(lambda: gate.inside == 3)
     gate.open.set()
     for job in jobs:
         room.outcome(job)
@@ -81,10 +81,10 @@ def test_threads_are_made_when_they_are_needed(room: Room):
 def test_a_worker_count_that_grows_is_used(room: Room):
     gate = Gate()
     room.lane.start([room.job(gate.handler)])
-    wait_until(lambda: gate.inside == 1)
+    eventually(lambda: gate.inside == 1)
     more = [room.job(gate.handler, worker_count=4) for _ in range(3)]
     room.lane.start(more)
-    wait_until(lambda: gate.inside == 4)
+    eventually(lambda: gate.inside == 4)
     gate.open.set()
     for job in more:
         room.outcome(job)
@@ -110,7 +110,7 @@ def test_a_struck_handler_stops_and_its_thread_goes_on(room: Room):
 
     first, second = room.job(endless), room.job(lambda _: threading.current_thread().name)
     room.lane.start([first, second])
-    wait_until(lambda: first.running)
+    eventually(lambda: first.running)
     strike(room, first)
     outcome = room.outcome(first)
     assert isinstance(outcome, Retry) and outcome.error == "timed out after 5 s"
@@ -126,7 +126,7 @@ def test_a_handler_learns_that_it_should_stop(room: Room):
 
     job = room.job(patient)
     room.lane.start([job])
-    wait_until(lambda: job.running)
+    eventually(lambda: job.running)
     room.stopping = True
     assert room.outcome(job) == Succeeded('"stopped"')
 
@@ -135,7 +135,7 @@ def test_a_strike_before_the_start_or_after_the_end_hits_nobody(room: Room):
     gate = Gate()
     first, second = room.job(gate.handler), room.job(gate.handler)
     room.lane.start([first, second])
-    wait_until(lambda: first.running)
+    eventually(lambda: first.running)
     strike(room, second)
     gate.open.set()
     assert room.outcome(first) == Succeeded('"through"')
@@ -172,15 +172,15 @@ def test_an_abandoned_handler_leaves_its_place_to_others(room: Room):
     stubborn = Stubborn()
     job, following = room.job(stubborn.handler), room.job(lambda _: "next")
     room.lane.start([job])
-    wait_until(lambda: job.running)
+    eventually(lambda: job.running)
     strike(room, job)
-    wait_until(lambda: stubborn.struck)
-    room.lane.abandon(job)
+    eventually(lambda: stubborn.struck)
+    room.abandon(job)
     room.lane.start([following])
     assert room.outcome(following) == Succeeded('"next"')
     assert room.lane.overdue() == 1
     stubborn.go.set()
-    wait_until(lambda: room.lane.overdue() == 0)
+    eventually(lambda: room.lane.overdue() == 0)
     assert not room._collected(job)  # it was settled without its thread
 
 
@@ -188,31 +188,17 @@ def test_what_waits_behind_an_abandoned_handler_runs(room: Room):
     stubborn = Stubborn()
     job, waiting = room.job(stubborn.handler), room.job(lambda _: "next")
     room.lane.start([job, waiting])
-    wait_until(lambda: job.running)
-    room.lane.abandon(job)
+    eventually(lambda: job.running)
+    room.abandon(job)
     assert room.outcome(waiting) == Succeeded('"next"')
     stubborn.go.set()
-
-
-def test_a_handler_that_ends_in_the_moment_in_which_it_is_abandoned_costs_no_place(room: Room):
-    job = room.job(lambda _: 1)
-    job.abandoned = True  # the worker was quicker by a hair: it found no thread to replace
-    room.lane.start([job])
-    wait_until(lambda: job.ended)
-    following = room.job(lambda _: "next")
-    wait_until(lambda: not any(thread.name == "tq-email-1" for thread in threading.enumerate()))
-    room.lane.start([following])
-    assert room.outcome(following) == Succeeded('"next"')
-
-
-# --- taking back, and closing --------------------------------------------------------------------------------------
 
 
 def test_only_what_has_not_started_is_withdrawn(room: Room):
     gate = Gate()
     jobs = [room.job(gate.handler) for _ in range(4)]
     room.lane.start(jobs)
-    wait_until(lambda: jobs[0].running)
+    eventually(lambda: jobs[0].running)
     assert room.lane.withdraw(lambda type_: type_ == "sms") == []
     assert room.lane.withdraw(lambda type_: type_ == "email") == jobs[1:]
     gate.open.set()
@@ -224,10 +210,10 @@ def test_a_closed_lane_starts_nothing_more_and_its_threads_end(room: Room):
     gate = Gate()
     jobs = [room.job(gate.handler) for _ in range(3)]
     room.lane.start(jobs)
-    wait_until(lambda: jobs[0].running)
+    eventually(lambda: jobs[0].running)
     room.lane.close()
     gate.open.set()
-    wait_until(lambda: not any(thread.name.startswith("tq-email-") for thread in threading.enumerate()))
+    eventually(lambda: not any(thread.name.startswith("tq-email-") for thread in threading.enumerate()))
     assert room.started == [jobs[0].task.id]
 
 
@@ -235,7 +221,7 @@ def test_a_machine_without_another_thread_to_give_works_with_those_it_has(room: 
     gate = Gate()
     first, second = room.job(gate.handler, worker_count=2), room.job(lambda _: "next", worker_count=2)
     room.lane.start([first])
-    wait_until(lambda: first.running)
+    eventually(lambda: first.running)
     monkeypatch.setattr(threading.Thread, "start", refuse_to_start)
     room.lane.start([second])
     gate.open.set()

@@ -153,7 +153,14 @@ class AddsInputsLater(Store):
 
 
 class RefillsTwice(Store):
-    """A worker that waited for the write lock turns the bucket's time back, and the same seconds flow in again."""
+    """A worker reads the clock, waits for the write lock, turns the bucket's time back, and the same seconds flow in
+    again."""
+
+    def exchange(
+        self, worker_id: str, settlements: Sequence[Settlement], wants: Sequence[Want], clock: Callable[[], float]
+    ) -> Exchange:
+        now = clock()
+        return super().exchange(worker_id, settlements, wants, lambda: now)
 
     @staticmethod
     def _bucket(session: Session, type_: str, rate: float, now: float) -> ratelimit.Bucket:
