@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -31,6 +32,8 @@ _PATIENCE_SECONDS = 30.0  # how long a foreign program may hold the database bef
 
 _FORK_SECONDS = 10.0  # how long a fork waits for the end of a transaction
 
+_NUMBERS_ARE_NAMES = (3, 12, 0) <= sys.version_info[:3] < (3, 12, 4)  # they warn of ?1, as of a name: gh-117995
+
 _inherited: list[Any] = []  # what a forked child must neither use nor close
 
 
@@ -46,7 +49,9 @@ class SqliteSession:
         self.hungry = False
 
     def _execute(self, statement: str, parameters: Sequence[Any]) -> sqlite3.Cursor:
-        return self._connection.execute(self._sql[statement], parameters)
+        return self._connection.execute(
+            self._sql[statement], _by_name(parameters) if _NUMBERS_ARE_NAMES else parameters
+        )
 
     def rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[Row]:
         return self._execute(statement, parameters).fetchall()
@@ -300,3 +305,7 @@ def _roll_back(connection: sqlite3.Connection) -> None:
     # After a full disk SQLite has rolled back by itself; a second ROLLBACK would hide the first error.
     if connection.in_transaction:
         connection.execute("ROLLBACK")
+
+
+def _by_name(parameters: Sequence[Any]) -> dict[str, Any]:
+    return {str(number): value for number, value in enumerate(parameters, 1)}
