@@ -21,7 +21,6 @@ class InterruptAt:
     def __init__(self, files: Iterable[str], line: int) -> None:
         self._files = set(files)
         self._left = line
-        self._entered: set[tuple[FrameType, int]] = set()
         self.struck = False
 
     def __enter__(self) -> InterruptAt:
@@ -30,29 +29,20 @@ class InterruptAt:
 
     def __exit__(self, *_: object) -> None:
         sys.settrace(None)
-        self._entered.clear()
 
     def _trace(self, frame: FrameType, event: str, _: object) -> Any:
-        if frame.f_code.co_filename not in self._files:
+        file = frame.f_code.co_filename
+        if file not in self._files:
             return None
-        if event == "line" and not self.struck and not self._is_safe(frame):
+        if event == "line" and not self.struck and frame.f_lineno not in _safe_lines(file):
             self._left -= 1
             if self._left == 0:
                 self.struck = True
                 raise KeyboardInterrupt
         return self._trace
 
-    def _is_safe(self, frame: FrameType) -> bool:
-        kind = _statements(frame.f_code.co_filename).get(frame.f_lineno)
-        if kind is not ast.With:
-            return kind is ast.Try
-        place = (frame, frame.f_lineno)
-        left = place in self._entered
-        self._entered ^= {place}
-        return left
-
 
 @cache
-def _statements(file: str) -> dict[int, type[ast.stmt]]:
+def _safe_lines(file: str) -> frozenset[int]:
     tree = ast.parse(Path(file).read_text(encoding="utf-8"))
-    return {node.lineno: type(node) for node in ast.walk(tree) if isinstance(node, (ast.With, ast.Try))}
+    return frozenset(node.lineno for node in ast.walk(tree) if isinstance(node, (ast.With, ast.Try)))

@@ -393,5 +393,7 @@ def test_a_folder_that_may_not_be_entered_is_refused(closed: Path):
 def test_a_lock_folder_that_may_not_be_entered_is_refused(closed: Path):
     TaskQueue().init(closed / "tasks.db").stop()
     (closed / "tasks.db-tq").chmod(0o000)
-    assert "tasks.db-tq, the folder for tq's locks: Permission denied; " in refused_without_privileges(closed / "tasks.db")
+    assert "tasks.db-tq, the folder for tq's locks: Permission denied; " in refused_without_privileges(
+        closed / "tasks.db"
+    )
     (closed / "tasks.db-tq").chmod(0o700)

@@ -241,3 +241,22 @@ def test_a_machine_without_a_thread_to_give_says_so_and_the_jobs_can_be_taken_ba
 
 def refuse_to_start(_: threading.Thread) -> None:
     raise RuntimeError("can't start new thread")
+
+
+def test_after_a_strike_no_thread_looks_for_it_any_more(room: Room):
+    """Python 3.11 hangs in a traced thread for as long as it looks for an exception that was taken back."""
+    for _ in range(50):
+        job = room.job(lambda _: sum(range(2000)))
+        room.lane.start([job])
+        while not room._collected(job):
+            strike(room, job)
+    traced = threading.Thread(target=trace_a_call, daemon=True)
+    traced.start()
+    traced.join(30)
+    assert not traced.is_alive()
+
+
+def trace_a_call() -> None:
+    sys.settrace(lambda *_: None)
+    threading.current_thread()
+    sys.settrace(None)

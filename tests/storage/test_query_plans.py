@@ -58,7 +58,7 @@ def connection(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
 
 def plan(connection: sqlite3.Connection, statement: str) -> list[str]:
     text = STATEMENTS[statement]
-    parameters = [1] * max(map(int, re.findall(r"\?(\d+)", text)), default=0)
+    parameters = dict.fromkeys(re.findall(r"\?(\d+)", text), 1)
     return [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {text}", parameters)]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -29,6 +30,9 @@ T = TypeVar("T")
 _CHECKPOINT_ROWS = 1000  # as many rows as SQLite would let pages gather
 _PATIENCE_SECONDS = 30.0  # how long a foreign program may hold the database before we say so
 
+
+_NUMBERS_ARE_NAMES = (3, 12, 0) <= sys.version_info[:3] < (3, 12, 4)  # they warn of ?1, as of a name: gh-117995
+
 _inherited: list[Any] = []  # what a forked child must neither use nor close
 
 
@@ -45,7 +49,9 @@ class SqliteSession:
         self.hungry = False
 
     def _execute(self, statement: str, parameters: Sequence[Any]) -> sqlite3.Cursor:
-        return self._connection.execute(self._sql[statement], parameters)
+        return self._connection.execute(
+            self._sql[statement], _by_name(parameters) if _NUMBERS_ARE_NAMES else parameters
+        )
 
     def begin(self) -> None:
         self._connection.execute("BEGIN IMMEDIATE")
@@ -340,3 +346,7 @@ def _roll_back(session: SqliteSession) -> None:
 def _mark_as_done(entries: list[Entry[SqliteSession]]) -> None:
     for entry in entries:
         entry.done = True
+
+
+def _by_name(parameters: Sequence[Any]) -> dict[str, Any]:
+    return {str(number): value for number, value in enumerate(parameters, 1)}
