@@ -69,7 +69,7 @@ class Executor:
     """One attempt in three steps, decode, call, encode; only the call differs between functions and coroutines."""
 
     def run(self, kind: TaskType, task: ClaimedTask, stopping: Callable[[], bool]) -> Outcome:
-        _current.set(TaskContext(task, stopping))
+        before = _current.set(TaskContext(task, stopping))
         try:
             value = _handler(kind)(_decode(kind, task))
             if inspect.isawaitable(value):  # a plain function that hands back a coroutine
@@ -79,6 +79,8 @@ class Executor:
             return _success(value)
         except BaseException as error:
             return _failure(kind, error)
+        finally:
+            _current.reset(before)
 
     async def run_async(self, kind: TaskType, task: ClaimedTask, stopping: Callable[[], bool]) -> Outcome:
         _current.set(TaskContext(task, stopping))
