@@ -88,8 +88,8 @@ def broken(attempts: int) -> float:
         (lambda attempts: None, 10),
         (lambda attempts: 10**400, 10),
         (lambda attempts: -5, 0),
-        (lambda attempts: math.nan, 0),
-        (lambda attempts: math.inf, 0),
+        (lambda attempts: math.nan, 10),
+        (lambda attempts: math.inf, 10),
     ],
 )
 def test_a_broken_rule_does_not_cost_the_task_its_retry(rule: Any, delay: float):
