@@ -254,7 +254,8 @@ def test_a_nul_in_the_path_is_refused(folder: Path):
 
 def test_a_file_where_the_lock_folder_should_be_is_named(folder: Path):
     (folder / "tasks.db-tq").touch()
-    assert "tasks.db-tq, the folder for tq's locks: File exists; " in refused_file(folder / "tasks.db", StorageError)
+    message = refused_file(folder / "tasks.db", StorageError)
+    assert "tasks.db-tq" in message and "File exists; " in message
 
 
 @pytest.mark.parametrize(
@@ -393,7 +394,6 @@ def test_a_folder_that_may_not_be_entered_is_refused(closed: Path):
 def test_a_lock_folder_that_may_not_be_entered_is_refused(closed: Path):
     TaskQueue().init(closed / "tasks.db").stop()
     (closed / "tasks.db-tq").chmod(0o000)
-    assert "tasks.db-tq, the folder for tq's locks: Permission denied; " in refused_without_privileges(
-        closed / "tasks.db"
-    )
+    printed = refused_without_privileges(closed / "tasks.db")
+    assert "tasks.db-tq" in printed and "Permission denied; " in printed
     (closed / "tasks.db-tq").chmod(0o700)

@@ -94,7 +94,7 @@ RAISED = {
     "StopIteration": (StopIteration(), "StopIteration"),
     "MemoryError": (MemoryError(), "MemoryError"),
     "unprintable": (Unprintable(), "Unprintable: (its message cannot be shown)"),
-    "unprintable timeout": (UnprintableTimeout(), "UnprintableTimeout"),
+    "unprintable timeout": (UnprintableTimeout(), "(its message cannot be shown)"),
     "unprintable retry": (UnprintableRetry(1), "UnprintableRetry"),
     "NUL": (ValueError("a\0b"), "ValueError: a\ufffdb"),
     "lone surrogate": (ValueError("a\ud800b"), "ValueError: a\\ud800b"),

@@ -16,3 +16,7 @@ def eventually(condition: Callable[[], Any], patience: float = PATIENCE) -> Any:
         assert time.monotonic() < give_up_at, "it did not come true in time"
         time.sleep(0.01)
     return answer
+
+
+def wait_until(condition: Callable[[], object], seconds: float = PATIENCE) -> None:
+    eventually(condition, seconds)

@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from tq import typed
-from tq.errors import NotInTask, PayloadError, PermanentError, RetryAfter
+from tq.errors import NotInTask, PayloadError, PermanentError, RetryAfter, TaskInterrupted, TaskTimeout
 from tq.models import ClaimedTask, Failed, Outcome, Retry, Succeeded, TaskType
 from tq.payload import encode, loads, storable
 
@@ -120,6 +120,8 @@ def _failure(kind: TaskType, error: BaseException) -> Outcome:
             return Failed(summary, details)
         case RetryAfter():
             return Retry(summary, _seconds(error), details)
+        case TaskTimeout() | TaskInterrupted():
+            return Retry(summary.partition(": ")[2] or summary, None, details)  # the reason speaks for itself
     if isinstance(error, kind.no_retry):
         return Failed(summary, details)
     return Retry(summary, None, details)
