@@ -97,7 +97,7 @@ def _sentences(report: Report) -> Iterator[str]:
     )
     for task in report.failures:
         reason = printable(task.error or "")
-        yield f"{task.input['name']} failed, as it had to, and stays in the file with its reason: {reason}."
+        yield f"{task.input['name']} failed, as it had to. A failed task is kept, with its reason: {reason}."
 
 
 _WHAT_COMES_NEXT = (

@@ -28,12 +28,21 @@ _TITLE = "tq demo: a task queue in one SQLite file, and a worker that gets kille
 
 
 class Story:
-    def __init__(self, queue: TaskQueue, database: Path, screen: Screen, pencil: Pencil, clock: Clock) -> None:
+    def __init__(
+        self,
+        queue: TaskQueue,
+        database: Path,
+        screen: Screen,
+        pencil: Pencil,
+        clock: Clock,
+        stop_if_asked: Callable[[], None],
+    ) -> None:
         self._queue = queue
         self._database = database
         self._screen = screen
         self._pencil = pencil
         self._clock = clock
+        self._stop_if_asked = stop_if_asked
         self._began_at = clock.monotonic()
         self._kinds = kinds()
         self._handles: list[TaskHandle] = []
@@ -70,7 +79,9 @@ class Story:
 
     def _add_tasks(self) -> None:
         for kind in self._kinds:
-            self._handles += [self._queue(kind.type).submit(input_) for input_ in kind.inputs]
+            for input_ in kind.inputs:
+                self._stop_if_asked()
+                self._handles.append(self._queue(kind.type).submit(input_))
         self._look()
         counts = ", ".join(f"{len(kind.inputs)} {kind.type}" for kind in self._kinds)
         self._say(f"{len(self._handles)} tasks are added ({counts}). They are safe on disk now.")
@@ -126,6 +137,7 @@ class Story:
 
     def _frame(self, reached: Callable[[], bool]) -> bool:
         """Look, draw, and wait for a moment; answer whether it has come to what we wait for."""
+        self._stop_if_asked()
         if self._worker is not None:
             self._worker.check()
         self._look()
