@@ -110,14 +110,21 @@ class Store:
     def _claim(
         self, session: Session, worker_id: str, wants: Sequence[Want], now: float
     ) -> tuple[list[ClaimedTask], float | None]:
-        session.change("promote_due", (now, _PROMOTED_AT_ONCE))
+        next_due = self._promote(session, now)
         claimed: list[ClaimedTask] = []
-        moments: list[float] = []
+        moments = [] if next_due is None else [next_due]
         for want in wants:
             claimed += self._claim_type(session, worker_id, want, now, moments)
-        if len(claimed) < sum(want.room for want in wants):
-            moments += [row[0] for row in session.rows("next_due") if row[0] is not None]
         return claimed, min(moments, default=None)
+
+    @staticmethod
+    def _promote(session: Session, now: float) -> float | None:
+        """Make ready what is due; answer with when the next one is."""
+        next_due: float | None = session.rows("next_due")[0][0]
+        if next_due is not None and next_due <= now:
+            session.change("promote_due", (now, _PROMOTED_AT_ONCE))
+            next_due = session.rows("next_due")[0][0]
+        return next_due
 
     def _claim_type(
         self, session: Session, worker_id: str, want: Want, now: float, moments: list[float]

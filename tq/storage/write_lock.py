@@ -110,7 +110,7 @@ class WriteLock:
 
     @property
     def uncheckpointed(self) -> int:
-        """Rows changed, by any process, since the last checkpoint."""
+        """Pages written, by any process and by estimate, since the last checkpoint."""
         count: int = _UNCHECKPOINTED.unpack_from(self._shared, _UNCHECKPOINTED_AT)[0]
         return count
 
