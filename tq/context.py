@@ -167,16 +167,14 @@ async def _in_thread(call: Callable[[], T]) -> T:
 
 
 def _check_handler(handler: Any) -> None:
+    name = getattr(handler, "__name__", repr(handler))
     if not callable(handler):
         raise InvalidOption(f"set_worker({handler!r}): give a function that takes one argument, the task's input")
     if inspect.isgeneratorfunction(handler) or inspect.isasyncgenfunction(handler):
-        raise InvalidOption(
-            f"set_worker({handler.__name__}): calling a function with yield runs nothing of it; use return instead"
-        )
+        raise InvalidOption(f"set_worker({name}): calling a function with yield runs nothing of it; use return instead")
     try:
         inspect.signature(handler).bind(None)
     except TypeError as error:
-        name = getattr(handler, "__name__", repr(handler))
         raise InvalidOption(
             f"set_worker({name}): a handler is called with one argument, the task's input: {error}"
         ) from error

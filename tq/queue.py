@@ -96,7 +96,12 @@ class TaskQueue:
                 )
             self._store = _open(path, durability)
             self._database, self._options = str(path), options
-        self._start_worker()
+        try:
+            self._start_worker()
+        except BaseException:
+            self._close()
+            self._database = ""
+            raise
         return self
 
     def _opened(self) -> Store:
@@ -260,7 +265,7 @@ class TaskQueue:
             self.stop(timeout)
         finally:
             for number, handler in before.items():
-                signal.signal(number, handler)
+                signal.signal(number, signal.SIG_DFL if handler is None else handler)  # None: not Python's own
 
     def stop(self, timeout: float = 30.0) -> bool:
         """Finish what runs, give back what has not started, and close the database. Answers whether all had ended."""
@@ -272,12 +277,15 @@ class TaskQueue:
             if not ended:
                 worker.interrupt()
                 worker.done.wait(_INTERRUPT_SECONDS)
+        self._close()
+        return ended
+
+    def _close(self) -> None:
         with self._lock:
             store, self._store, self._worker = self._store, None, None
             atexit.unregister(self._at_exit)
         if store is not None:
             store.close()
-        return ended
 
     def _at_exit(self) -> None:
         if self._worker is not None:  # a forked child has none, and nothing to stop

@@ -82,7 +82,6 @@ class Worker:
         self._in_flight: Counter[str] = Counter()  # by type, what is in the lanes
         self._unsettled: list[tuple[Job, Outcome]] = []
         self._mean_seconds: dict[str, float] = {}
-        self._shortest_timeout = float("inf")
         self._look_at = 0.0
         self._tidy_at = 0.0
         self._watch_at = 0.0
@@ -119,10 +118,10 @@ class Worker:
         except NotInitialised:
             raise
         except StorageError as error:
-            self._in_doubt = True
+            self._in_doubt = self._look = True
             self._complain(f"the queue cannot work for now, and will go on by itself: {error}")
         except Exception:
-            self._in_doubt = True
+            self._in_doubt = self._look = True
             log.exception("the worker met an unexpected error and goes on")
         self._presence.wait(_RETRY_STORAGE_SECONDS)  # whatever has ended meanwhile: it could not be settled either
         return 0.0
@@ -172,11 +171,12 @@ class Worker:
         if paused:
             self._give_back(lambda type_: type_ in paused or EVERY_TYPE in paused)
 
-    def _give_back(self, concerns: Callable[[str], bool]) -> None:
+    def _give_back(self, concerns: Callable[[str], bool]) -> list[Job]:
         """Release claimed tasks whose handlers have not started."""
-        for lane in self._lanes.all():
-            for job in lane.withdraw(concerns):
-                self._end(job, Released())
+        jobs = [job for lane in self._lanes.all() for job in lane.withdraw(concerns)]
+        for job in jobs:
+            self._end(job, Released())
+        return jobs
 
     def _end(self, job: Job, outcome: Outcome) -> None:
         """A job has left its lane: its place is free, and its outcome goes with the next exchange."""
@@ -203,10 +203,23 @@ class Worker:
             job = Job(task, types[task.type], now, self._task_timeout)
             self._jobs[task.id] = job
             self._in_flight[task.type] += 1
-            self._shortest_timeout = min(self._shortest_timeout, job.timeout)
+            self._watch_at = min(self._watch_at, now + job.timeout)
             by_type.setdefault(task.type, []).append(job)
-        for name, jobs in by_type.items():
-            self._lanes.lane_of(types[name]).start(jobs)
+        refused = [error for jobs in by_type.values() if (error := self._refusal(jobs)) is not None]
+        if refused:
+            raise refused[0]
+
+    def _refusal(self, jobs: list[Job]) -> Exception | None:
+        """Hand jobs to their lane. If it cannot start them, as without threads, they go back, and we hear why."""
+        try:
+            self._lane(jobs[0]).start(jobs)
+        except Exception as error:
+            taken = self._give_back(jobs[0].task.type.__eq__)
+            for job in jobs:
+                if job not in taken:
+                    self._end(job, Released())
+            return error
+        return None
 
     # --- how much to take, how long to sleep ---------------------------------------------------------------------
 
@@ -242,7 +255,8 @@ class Worker:
         if now < self._watch_at or not self._jobs:
             return
         shortest, longest = _WATCH_SECONDS
-        self._watch_at = now + min(longest, max(shortest, self._shortest_timeout / 10))
+        tenth = min(job.timeout for job in self._jobs.values()) / 10
+        self._watch_at = now + min(longest, max(shortest, tenth))
         late: set[str] = set()
         for job in list(self._jobs.values()):
             if job.running:
@@ -267,11 +281,11 @@ class Worker:
     def _abandon(self, job: Job) -> None:
         if not job.give_up():
             return
-        self._lane(job).abandon(job)
+        self._end(job, Retry(f"{job.struck_why}, and its handler would not stop"))
         log.warning(
             "task %s (%s) %s and would not stop; its slot was replaced", job.task.id, job.task.type, job.struck_why
         )
-        self._end(job, Retry(f"{job.struck_why}, and its handler would not stop"))
+        self._lane(job).abandon(job)
 
     def _lane(self, job: Job) -> Lane:
         return self._lanes.lane_of(job.kind)

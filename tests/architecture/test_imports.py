@@ -36,7 +36,7 @@ MAY_IMPORT = {
     "__main__": "cli",
 }
 
-CORE_MAY_IMPORT = {*sys.stdlib_module_names, "tq", "uuid6", "typing_extensions"}
+CORE_MAY_IMPORT = {*sys.stdlib_module_names, "tq", "typing_extensions"}
 NOT_CORE = ("web/", "cli/", "testing.py", "storage/postgres.py")
 each_source = pytest.mark.parametrize("source", sources(), ids=lambda source: source.name)
 

@@ -37,7 +37,7 @@ class LoopLane:
         self._started = started
         self._stopping = stopping
         self._pid = os.getpid()
-        self._abandoned: set[str] = set()
+        self._abandoned: set[Job] = set()
         self._round = _Round(self._attempt)
         self._stuck: list[_Round] = []  # blocked by a handler that was given up on
 
@@ -56,7 +56,7 @@ class LoopLane:
         job.seconds = self._clock.monotonic() - begun_at
         job.end()
         if job.abandoned:
-            self._abandoned.discard(job.task.id)
+            self._abandoned.discard(job)
         else:
             self._basket.put(job, job.verdict(outcome), last=not self._round.pending)
 
@@ -69,7 +69,7 @@ class LoopLane:
             round_.cancel(job)
 
     def abandon(self, job: Job) -> None:
-        self._abandoned.add(job.task.id)
+        self._abandoned.add(job)
         if self._round.answers():
             self._round.forget(job)
         else:  # a handler blocks the loop: leave it alone with it, the others go on in a new one
@@ -96,8 +96,8 @@ class _Round:
         self._lock = threading.Lock()
         self.pending: deque[Job] = deque()
         self._running: Counter[str] = Counter()
-        self._admitted: dict[str, Job] = {}  # have a place, and have not begun: the loop may be blocked
-        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._admitted: dict[Job, None] = {}  # have a place, and have not begun: the loop may be blocked
+        self._tasks: dict[Job, asyncio.Task[None]] = {}
         self._retired = False
         threading.Thread(target=self._run, name="tq-loop", daemon=True).start()
 
@@ -122,16 +122,16 @@ class _Round:
             for job in waiting:
                 if self._running[job.task.type] < job.kind.worker_count:
                     self._running[job.task.type] += 1
-                    self._admitted[job.task.id] = job
-                    self._tasks[job.task.id] = self._loop.create_task(self._occupy(job))
+                    self._admitted[job] = None
+                    self._tasks[job] = self._loop.create_task(self._occupy(job))
                 else:
                     self.pending.append(job)
 
     async def _occupy(self, job: Job) -> None:
         with self._lock:
-            if self._admitted.get(job.task.id) is not job:  # it was withdrawn
+            if job not in self._admitted:  # it was withdrawn
                 return
-            del self._admitted[job.task.id]
+            del self._admitted[job]
         try:
             await self._attempt(job)  # type: ignore[misc]
         finally:
@@ -142,7 +142,7 @@ class _Round:
     def forget(self, job: Job) -> None:
         """Free the place of a job, once. Called on the loop, or while the loop answers."""
         with self._lock:
-            if self._tasks.pop(job.task.id, None) is not None:
+            if self._tasks.pop(job, None) is not None:
                 self._running[job.task.type] -= 1
         if self.pending:
             self._loop.call_soon_threadsafe(self._admit)
@@ -152,7 +152,7 @@ class _Round:
         return bool(self._tasks)
 
     def cancel(self, job: Job) -> None:
-        task = self._tasks.get(job.task.id)
+        task = self._tasks.get(job)
         if task is not None:
             self._loop.call_soon_threadsafe(task.cancel)
 
@@ -163,11 +163,11 @@ class _Round:
 
     def withdraw(self, concerns: Callable[[str], bool]) -> list[Job]:
         with self._lock:
-            jobs = [job for job in (*self._admitted.values(), *self.pending) if concerns(job.task.type)]
+            jobs = [job for job in (*self._admitted, *self.pending) if concerns(job.task.type)]
             self.pending = deque(job for job in self.pending if not concerns(job.task.type))
             for job in jobs:
-                if self._admitted.pop(job.task.id, None) is not None:
-                    del self._tasks[job.task.id]
+                if job in self._admitted:
+                    del self._admitted[job], self._tasks[job]
                     self._running[job.task.type] -= 1
         return jobs
 

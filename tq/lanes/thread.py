@@ -40,7 +40,7 @@ class ThreadLane:
         self._pid = os.getpid()
         self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()  # None sends one thread home
         self._places = 0  # threads that serve the queue: neither sent home nor abandoned
-        self._runners: dict[str, threading.Thread] = {}  # by task id
+        self._runners: dict[Job, threading.Thread] = {}  # an abandoned attempt may meet the next one of its task
         self._abandoned: set[threading.Thread] = set()
         self._numbers = itertools.count(1)
 
@@ -71,10 +71,10 @@ class ThreadLane:
     def _work(self) -> None:
         me = threading.current_thread()
         while (job := self._queue.get()) is not None:
-            self._runners[job.task.id] = me
+            self._runners[job] = me
             outcome = self._attempt(job)
             end_forked_child(self._pid)
-            self._runners.pop(job.task.id, None)
+            self._runners.pop(job, None)
             if job.abandoned:  # the attempt was settled without us, and another thread has our place, or may have it
                 self._abandoned.discard(me)
                 return
@@ -101,14 +101,14 @@ class ThreadLane:
         return job.verdict(outcome)
 
     def strike(self, job: Job, by: Strike, why: str, now: float) -> None:
-        thread = self._runners.get(job.task.id)
+        thread = self._runners.get(job)
         if thread is not None and thread.ident is not None:
             ident = thread.ident
             job.strike(why, now, lambda: _raise_in(ident, by))
 
     def abandon(self, job: Job) -> None:
         self._places -= 1
-        self._abandoned.add(self._runners[job.task.id])
+        self._abandoned.add(self._runners[job])
         if not self._queue.empty():
             self._hire(1)
 

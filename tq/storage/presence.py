@@ -37,17 +37,25 @@ class LockFilePresence:
     def __init__(self, folder: Path, worker_id: str) -> None:
         self._path = folder / (worker_id + SUFFIX)
         self._fd: int | None = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-        fcntl.flock(self._fd, fcntl.LOCK_EX)
-        allocate(self._fd, _HEADER + _SLOTS_AT_FIRST * _SLOT)
-        self._map = mmap.mmap(self._fd, 0)
-        header = boot_id().encode()
-        self._map[: len(header)] = header
+        try:
+            self._lay_out(self._fd)
+            self._bell = Bell(folder / (worker_id + BELL))
+        except BaseException:
+            self._path.unlink()
+            os.close(self._fd)
+            raise
         self._slots: dict[str, int] = {}
         self._free = list(range(_SLOTS_AT_FIRST))
         self._growing = threading.Lock()
-        self._bell = Bell(folder / (worker_id + BELL))
         self.wait = self._bell.wait
         self.ring = self._bell.ring
+
+    def _lay_out(self, fd: int) -> None:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        allocate(fd, _HEADER + _SLOTS_AT_FIRST * _SLOT)
+        self._map = mmap.mmap(fd, 0)
+        header = boot_id().encode()
+        self._map[: len(header)] = header
 
     def started(self, *tasks: ClaimedTask) -> None:
         """List claims before their handlers run. Called by the handlers' threads: each step is atomic."""
@@ -58,7 +66,10 @@ class LockFilePresence:
                 slot = self._grow()
             self._slots[task.id] = slot
             offset = _HEADER + slot * _SLOT
-            self._map[offset : offset + _SLOT] = f"{task.id}{task.version}".encode().ljust(_SLOT, b"\0")
+            try:
+                self._map[offset : offset + _SLOT] = f"{task.id}{task.version}".encode().ljust(_SLOT, b"\0")
+            except ValueError as error:  # the map is closed
+                raise OSError("this worker has left, and starts nothing") from error
 
     def settled(self, task_id: str) -> None:
         """Strike the task off, after its outcome is committed."""

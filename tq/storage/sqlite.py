@@ -182,7 +182,7 @@ class SqliteDriver:
         except sqlite3.Error as error:
             self._drop_if_suspect(error)
             raise sqlite_file.translate(error, self.path) from error
-        wake = session.rings and self._lock.hungry
+        wake = session.rings and (self._lock.hungry or session.hungry)  # one commit may hold both, of two threads
         self._lock.hungry = session.hungry or (self._lock.hungry and not wake)
         self._checkpoint_if_due(session)
         return wake

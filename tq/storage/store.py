@@ -91,6 +91,7 @@ class Store:
             if transition.completed_at is not None:
                 ended[task.type, transition.status] += 1
             if transition.status != "success":
+                session.rings |= transition.completed_at is None  # it waits for others, or for its time
                 self._remember(session, worker_id, settlement, now)
         for (type_, status), count in ended.items():
             session.change("count_finished", (type_, status, count))
@@ -98,7 +99,6 @@ class Store:
 
     @staticmethod
     def _remember(session: Session, worker_id: str, settlement: Settlement, now: float) -> None:
-        session.rings = True
         task, transition, details, _ = settlement
         if transition.status == "to-do":  # given back: nothing happened that is worth telling
             return
@@ -170,7 +170,11 @@ class Store:
     def enlist(self, worker: WorkerRecord) -> Presence:
         """Show that this worker lives, before it owns anything."""
         presence = self._driver.enlist(worker)
-        self._driver.write(lambda session: session.change("insert_worker", worker))
+        try:
+            self._driver.write(lambda session: session.change("insert_worker", worker))
+        except BaseException:
+            presence.leave()
+            raise
         return presence
 
     def retire(self, worker_id: str) -> None:
