@@ -36,7 +36,7 @@ def test_waiting_ends_when_the_time_is_over_and_the_task_goes_on(queue: TaskQueu
     go = threading.Event()
     handle = queue("slow").set_worker(lambda _: go.wait(PATIENCE)).submit(None)
     assert handle.wait(0.01) is False
-    with pytest.raises(ResultTimeout, match=r"had not ended after 0\.01 s; it goes on"):
+    with pytest.raises(ResultTimeout, match=r"had not ended after 0\.01 s: its handler runs"):
         handle.result(timeout=0.01)
     with pytest.raises(TimeoutError):
         handle.result(timeout=0)

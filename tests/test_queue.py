@@ -106,6 +106,14 @@ def test_without_init_and_environment_it_is_tq_db_here(
     assert count(folder / "tq.db") == 1
 
 
+def test_the_same_init_again_changes_nothing(queue: TaskQueue, folder: Path):
+    queue("email").add({})
+    assert queue.init(folder / "tasks.db") is queue
+    assert queue.stats()["to-do"] == 1
+    with pytest.raises(InvalidOption, match="call stop"):
+        queue.init(folder / "tasks.db", durability="full", batch_size=7)
+
+
 def test_a_second_init_is_refused_and_the_first_goes_on(queue: TaskQueue, folder: Path):
     with pytest.raises(InvalidOption, match=r"open on .*tasks\.db; call stop\(\) first"):
         queue.init(folder / "other.db")
@@ -322,7 +330,7 @@ def test_pausing_what_is_no_type_is_refused(queue: TaskQueue, name: Any):
         queue.pause(name)
     with pytest.raises(InvalidOption):
         queue.resume(name)
-    assert queue.stats()["paused"] == []
+    assert queue.stats()["paused"] is False and queue.stats()["pausedTypes"] == []
 
 
 # --- looking -----------------------------------------------------------------------------------------------------
@@ -336,7 +344,8 @@ def test_stats_of_an_empty_queue_have_the_whole_shape(queue: TaskQueue):
         "failed": 0,
         "cancelled": 0,
         "byType": {},
-        "paused": [],
+        "paused": False,
+        "pausedTypes": [],
         "overdue": 0,
     }
 

@@ -57,7 +57,7 @@ if not TYPE_CHECKING:  # a type checker that saw these would believe in any name
             if name in names:
                 globals()[name] = getattr(import_module(f"tq.{module}"), name)
                 return globals()[name]
-        raise AttributeError(f"module 'tq' has no attribute {name!r}")
+        raise AttributeError(f"module 'tq' has no attribute {name!r}; for the queue in it, write: from tq import tq")
 
     def __dir__():
         return sorted({*globals(), *__all__})

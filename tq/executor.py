@@ -24,6 +24,9 @@ class TaskContext:
         self._task = task
         self._stopping = stopping
 
+    def __repr__(self) -> str:
+        return f"TaskContext({self._task.id!r}, type={self._task.type!r}, attempt={self._task.attempts})"
+
     @property
     def id(self) -> str:
         """The task's id, the same in every attempt."""

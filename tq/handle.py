@@ -73,7 +73,7 @@ class TaskHandle:
 
     def _outcome(self, ended: bool, timeout: float | None) -> Any:
         if not ended:
-            raise ResultTimeout(f"task {self.id} had not ended after {timeout:g} s; it goes on, ask again later")
+            raise ResultTimeout(f"task {self.id} had not ended after {timeout:g} s: {_state(self.task())}")
         task = self.task()
         if task.status == "failed":
             raise TaskFailed(self.id, task.error or "no reason was recorded")
@@ -87,3 +87,15 @@ class TaskHandle:
         while give_up_at is None or self._clock.monotonic() < give_up_at:
             yield pause if give_up_at is None else min(pause, max(0.0, give_up_at - self._clock.monotonic()))
             pause = min(pause * 1.5, _LONGEST_PAUSE)
+
+
+def _state(task: Task) -> str:
+    """Why a task has not ended, for whoever waits for it."""
+    match task:
+        case Task(status="in-progress"):
+            return f"its handler runs, in attempt {task.attempts}; ask again later"
+        case Task(error=str(error)) if task.attempts:
+            return f"attempt {task.attempts} failed ({error}), and it will be tried again; ask again later"
+        case Task(run_after=float()):
+            return "its time has not come; ask again later"
+    return f"it waits to be started; is a worker running that has a handler for {task.type!r}, and a free place?"

@@ -20,7 +20,7 @@ from typing_extensions import Self
 from tq import typed
 from tq.clock import Clock, SystemClock
 from tq.context import TaskTypeContext
-from tq.errors import InvalidOption, NotInitialised, NotInTask, StorageError, TaskNotFound
+from tq.errors import InvalidOption, NotInitialised, NotInTask, StorageError, TaskNotFound, TqError
 from tq.executor import Executor, current_task
 from tq.forking import renew_in_child
 from tq.handle import TaskHandle
@@ -56,6 +56,7 @@ class TaskQueue:
         self._scheduler = Scheduler(self._clock, self._ids, self._type)
         self._store: Store | None = None
         self._database = ""  # the one it is open on, or was
+        self._durability = ""
         self._options: dict[str, Any] = {}
         self.after_fork()
         renew_in_child(self)
@@ -64,6 +65,9 @@ class TaskQueue:
         """A forked child has its own lock, and no worker until it asks for one."""
         self._lock = threading.RLock()
         self._worker: Worker | None = None
+
+    def __repr__(self) -> str:
+        return f"TaskQueue({self._database!r})" if self._database else "TaskQueue()"
 
     # --- opening -------------------------------------------------------------------------------------------------
 
@@ -81,28 +85,33 @@ class TaskQueue:
         Without a database it is `$TQ_DATABASE_URL`, or else `./tq.db`. `durability="normal"` is faster, and may lose
         the last moments before a power cut. `task_timeout` holds for types that set none.
         """
-        options = {
+        options: dict[str, Any] = {
             "poll_interval": positive_number("poll_interval", poll_interval),
             "batch_size": whole_number("batch_size", batch_size),
             "task_timeout": positive_number("task_timeout", task_timeout),
         }
         if durability not in ("full", "normal"):
             raise InvalidOption(f'durability={durability!r}: give "full" or "normal"')
-        path = _path_of(database)
+        self._open_on(_path_of(database), durability, options)
+        return self
+
+    def _open_on(self, path: Path, durability: str, options: dict[str, Any]) -> None:
+        opening = (str(path), durability, options)
         with self._lock:
+            if self._store is not None and opening == (self._database, self._durability, self._options):
+                return  # the same again, as in a notebook
             if self._store is not None:
                 raise InvalidOption(
                     f"this queue is open on {self._database}; call stop() first, or make another TaskQueue()"
                 )
             self._store = _open(path, durability)
-            self._database, self._options = str(path), options
+            self._database, self._durability, self._options = opening
         try:
             self._start_worker()
         except BaseException:
             self._close()
             self._database = ""
             raise
-        return self
 
     def _opened(self) -> Store:
         store = self._store
@@ -206,7 +215,13 @@ class TaskQueue:
         """How many tasks are in which status, in all and by type; and what needs a look."""
         store = self._opened()
         worker = self._worker
-        return {**store.stats(), "paused": sorted(store.paused()), "overdue": worker.overdue() if worker else 0}
+        paused = store.paused()
+        return {
+            **store.stats(),
+            "paused": EVERY_TYPE in paused,
+            "pausedTypes": sorted(paused - {EVERY_TYPE}),
+            "overdue": worker.overdue() if worker else 0,
+        }
 
     def join(self, timeout: float | None = None) -> bool:
         """Wait until every task has ended, retries and scheduled ones too; False if the time was over before."""
@@ -261,7 +276,8 @@ class TaskQueue:
                 raise StorageError(
                     f"the worker on {self._database} has ended by itself, the log says why; restart the program"
                 )
-            log.info("stopping: waiting for running tasks; signal again to interrupt them")
+            if worker.busy:
+                log.warning("stopping: waiting for running tasks; signal again to interrupt them")
             self.stop(timeout)
         finally:
             for number, handler in before.items():
@@ -288,7 +304,14 @@ class TaskQueue:
             store.close()
 
     def _at_exit(self) -> None:
-        if self._worker is not None:  # a forked child has none, and nothing to stop
+        if self._worker is None or self._store is None:  # a forked child has none, and nothing to stop
+            return
+        with contextlib.suppress(KeyboardInterrupt, TqError):  # what still runs then, the next worker takes over
+            if self._store.unfinished():
+                log.warning(
+                    "the program ends before its tasks; they wait in %s (join() waits for them, run() goes on working)",
+                    self._database,
+                )
             self.stop(_EXIT_SECONDS)
 
 
@@ -370,7 +393,7 @@ def _path_of(database: str | os.PathLike[str] | sqlite3.Connection | None) -> Pa
         raise InvalidOption(f"init({text!r}): a path cannot hold a null character")
     if text in ("", ":memory:"):
         raise InvalidOption("a queue needs a file that its workers can share; give a path, such as tasks.db")
-    return Path(text)
+    return Path(text).expanduser()
 
 
 def _open(path: Path, durability: str) -> Store:

@@ -27,6 +27,7 @@ from tq.models import (
     Retry,
     Settlement,
     TaskType,
+    Transition,
     Want,
     WorkerRecord,
 )
@@ -102,8 +103,10 @@ class Worker:
     def run(self) -> None:
         """Step and sleep until told to stop, and until nothing can be ours any more, known or not."""
         try:
+            seconds = self._guarded_step()
             while not self.stopping or self._jobs or self._in_doubt:
-                self._sleep(self._guarded_step())
+                self._sleep(seconds)
+                seconds = self._guarded_step()
             self._say_goodbye()
         except NotInitialised:
             log.warning("the queue was closed while tasks ran; the next worker on this database takes them over")
@@ -160,6 +163,9 @@ class Worker:
             self._strike_off(job)
         for task in lost:
             log.warning("task %s was no longer ours when it ended; its result was dropped", task.id)
+        for settlement in settlements:
+            if settlement.transition.status == "failed" and settlement.task not in lost:
+                self._tell(settlement.task, settlement.transition)
         self._in_doubt = self._in_doubt or bool(lost)
         self._look_at = self._clock.monotonic() + (
             self._poll_interval
@@ -186,6 +192,14 @@ class Worker:
     def _settlement(self, task: ClaimedTask, outcome: Outcome, frees_place: bool = False) -> Settlement:
         details = outcome.details if isinstance(outcome, (Retry, Failed)) else None
         return Settlement(task, self._scheduler.decide(task, outcome), details, frees_place)
+
+    def _tell(self, task: ClaimedTask, failure: Transition) -> None:
+        what = (task.attempts, task.max_attempts, task.id, task.type)
+        if failure.run_after is None:
+            log.error("attempt %d of %d of task %s (%s) failed, for good: %s", *what, failure.error)
+        else:
+            seconds = max(0, round(failure.run_after - self._clock.now()))
+            log.warning("attempt %d of %d of task %s (%s) failed, next in %d s: %s", *what, seconds, failure.error)
 
     def _strike_off(self, job: Job) -> None:
         task = job.task
@@ -283,12 +297,17 @@ class Worker:
             return
         self._end(job, Retry(f"{job.struck_why}, and its handler would not stop"))
         log.warning(
-            "task %s (%s) %s and would not stop; its slot was replaced", job.task.id, job.task.type, job.struck_why
+            "task %s (%s) %s, but its handler runs on, outside its place", job.task.id, job.task.type, job.struck_why
         )
         self._lane(job).abandon(job)
 
     def _lane(self, job: Job) -> Lane:
         return self._lanes.lane_of(job.kind)
+
+    @property
+    def busy(self) -> bool:
+        """Whether it has claimed tasks that have not ended. Any thread may ask."""
+        return bool(self._jobs)
 
     def owns(self, task_id: str) -> bool:
         """Whether this worker has claimed the task and not settled it. Any thread may call it."""
