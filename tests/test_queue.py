@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import sqlite3
@@ -474,6 +475,26 @@ def test_stop_cancels_a_coroutine_that_takes_too_long(queue: TaskQueue, make_que
     assert running.wait(PATIENCE)
     assert queue.stop(timeout=0) is False
     assert make_queue().get(handle.id).error == "interrupted, because the worker was stopped"
+
+
+@pytest.mark.parametrize("kind", ["thread", "loop"])
+def test_stop_ends_with_the_last_handler_and_not_with_the_next_poll(make_queue: MakeQueue, kind: str):
+    queue = make_queue(poll_interval=3600)
+    begun, go_on = threading.Event(), threading.Event()
+
+    def wait(_: Any) -> None:
+        begun.set()
+        go_on.wait(PATIENCE)
+
+    async def wait_on_the_loop(_: Any) -> None:
+        await asyncio.to_thread(wait, None)
+
+    handle = queue("email").set_worker(wait if kind == "thread" else wait_on_the_loop).submit({})
+    assert begun.wait(PATIENCE)
+    threading.Timer(0.1, go_on.set).start()
+    assert queue.stop(timeout=PATIENCE)
+    queue.init(queue._database)
+    assert handle.status() == "success"
 
 
 def test_stopping_twice_is_fine(queue: TaskQueue):

@@ -194,6 +194,23 @@ def test_what_waits_behind_an_abandoned_handler_runs(room: Room):
     stubborn.go.set()
 
 
+def test_an_abandoned_attempt_that_ends_leaves_the_next_one_of_its_task_in_reach(room: Room):
+    first, second = Stubborn(), Stubborn()
+    abandoned = room.job(first.handler)
+    room.lane.start([abandoned])
+    eventually(lambda: abandoned.running)
+    room.abandon(abandoned)
+    again = Job(abandoned.task, room.job(second.handler).kind, 0.0, 300.0)
+    room.lane.start([again])
+    eventually(lambda: again.running)
+    first.go.set()
+    eventually(lambda: room.lane.overdue() == 0)
+    room.lane.strike(again, TaskTimeout, "timed out", 0.0)
+    assert again.struck
+    room.abandon(again)
+    second.go.set()
+
+
 def test_only_what_has_not_started_is_withdrawn(room: Room):
     gate = Gate()
     jobs = [room.job(gate.handler) for _ in range(4)]

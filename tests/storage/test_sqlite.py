@@ -292,6 +292,23 @@ def test_an_interrupt_of_the_leader_repeats_nothing_for_those_who_went_with_it(s
     assert line > 50
 
 
+def test_a_commit_that_leaves_one_hungry_and_brings_another_task_rings(store: Store, driver: SqliteDriver):
+    """A worker's claim and another thread's add may share a commit: the worker must still hear of the task."""
+    _, presence = enlist(store)
+    gate = threading.Event()
+    busy = threading.Thread(target=driver.write, args=(lambda session: gate.wait(),))
+    busy.start()
+    eventually(lambda: driver._group._leader is not None)
+    threads = [threading.Thread(target=claim, args=(store,)), threading.Thread(target=add, args=(store, 1))]
+    for count, thread in enumerate(threads, 2):
+        thread.start()
+        eventually(lambda: len(taking_part(driver._group)) == count)  # noqa: B023
+    gate.set()
+    for thread in (busy, *threads):
+        thread.join(60)
+    assert presence.wait(60)
+
+
 # --- closing ---------------------------------------------------------------------------------------------------
 
 
