@@ -65,7 +65,7 @@ class TaskTypeContext(Generic[P]):
 
     def add_many(self, inputs: Iterable[P], **options: Unpack[AddOptions]) -> Self:
         """Accept many tasks in one transaction: all of them or, if one is refused, none."""
-        if isinstance(inputs, (str, bytes, dict)):
+        if isinstance(inputs, (str, bytes, dict)) or not isinstance(inputs, Iterable):
             raise InvalidOption(f"add_many({type(inputs).__name__}): give a list with one input for each task")
         self._queue.accept([self._spec(input_, options) for input_ in inputs])
         return self

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import weakref
+from collections.abc import Callable
 from functools import cache
 from typing import Protocol
 
 
 class Forkable(Protocol):
     def after_fork(self) -> None:
-        """Called in a forked child, before any of its code runs."""
+        """Called in a forked child, before any of its code runs; again, if it was interrupted."""
 
 
 class Quiet(Forkable, Protocol):
@@ -20,6 +22,8 @@ class Quiet(Forkable, Protocol):
     def after_fork_in_parent(self) -> None:
         """Called in the parent, once the child is there."""
 
+
+_TRIES = 100
 
 _renewed: weakref.WeakSet[Forkable] = weakref.WeakSet()
 _quieted: weakref.WeakSet[Quiet] = weakref.WeakSet()
@@ -44,14 +48,24 @@ def _register() -> None:
 def _quieten() -> None:
     # Two threads that fork at once must not wait for each other: always in the same order.
     for thing in sorted(_quieted, key=id):
-        thing.before_fork()
+        _surely(thing.before_fork)
 
 
 def _go_on() -> None:
     for thing in list(_quieted):
-        thing.after_fork_in_parent()
+        _surely(thing.after_fork_in_parent)
 
 
 def _renew() -> None:
     for thing in list(_renewed):
-        thing.after_fork()
+        _surely(thing.after_fork)
+
+
+def _surely(step: Callable[[], None]) -> None:
+    """Do a step in full, although a signal's handler or a handler's timeout may raise in the middle of it: Python
+    ignores what a hook raises and forks all the same, so nobody would hear of it, but a child must not share our
+    connections, nor may our threads wait for ever (reproduced). So each step can be repeated."""
+    for _ in range(_TRIES):
+        with contextlib.suppress(BaseException):
+            step()
+            return

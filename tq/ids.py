@@ -22,22 +22,23 @@ _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12
 class IdFactory:
     """Makes ids. Time and randomness are parameters so that a simulation can repeat itself.
 
-    `random.getrandbits` is the module's own generator, which Python seeds anew in a forked child.
+    The randomness is its own: a program that seeds Python's generator must not make the same ids twice.
     """
 
     def __init__(
         self,
         time_ns: Callable[[], int] = time.time_ns,
-        getrandbits: Callable[[int], int] = random.getrandbits,
+        getrandbits: Callable[[int], int] | None = None,
     ) -> None:
         self._time_ns = time_ns
-        self._getrandbits = getrandbits
+        self._given = getrandbits
         self._last = 0
         self.after_fork()
         renew_in_child(self)
 
     def after_fork(self) -> None:
         self._lock = threading.Lock()
+        self._getrandbits = self._given or random.Random().getrandbits  # noqa: S311 (unique, not secret)
 
     def new(self) -> str:
         tick = self._time_ns() * _TICKS_PER_MS // 1_000_000

@@ -27,7 +27,7 @@ from tq.handle import TaskHandle
 from tq.ids import IdFactory
 from tq.lanes.lanes import HandlerLanes
 from tq.models import DEFAULT_TIMEOUT, QueueStats, Task, TaskSpec, TaskType
-from tq.scheduler import AddOptions, Scheduler, positive_number, whole_number
+from tq.scheduler import AddOptions, Scheduler, patience, positive_number, whole_number
 from tq.storage.store import EVERY_TYPE, Store
 from tq.worker import Worker
 
@@ -225,7 +225,7 @@ class TaskQueue:
 
     def join(self, timeout: float | None = None) -> bool:
         """Wait until every task has ended, retries and scheduled ones too; False if the time was over before."""
-        give_up_at = None if timeout is None else self._clock.monotonic() + timeout
+        give_up_at = None if timeout is None else self._clock.monotonic() + patience("join", timeout)
         while self._opened().unfinished():
             if give_up_at is not None and self._clock.monotonic() >= give_up_at:
                 return False
@@ -285,6 +285,7 @@ class TaskQueue:
 
     def stop(self, timeout: float = 30.0) -> bool:
         """Finish what runs, give back what has not started, and close the database. Answers whether all had ended."""
+        patience("stop", timeout)
         worker, ended = self._worker, True
         if worker is not None:
             _refuse_inside_handler(worker)

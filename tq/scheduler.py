@@ -210,3 +210,10 @@ def positive_number(name: str, value: Any) -> float:
     if not is_number(value) or value <= 0:
         raise InvalidOption(f"{name}={shown(value)}: give a finite number above 0")
     return float(value)
+
+
+def patience(name: str, value: Any) -> float:
+    """A time to wait: a number of seconds from 0 up."""
+    if not is_number(value) or value < 0:
+        raise InvalidOption(f"{name}(timeout={shown(value)}): give a number of seconds, from 0 up")
+    return float(value)

@@ -45,7 +45,9 @@ MAY_USE_CHANCE_OR_TIME = {
     ("clock.py", "time.sleep"): "the clock that is injected everywhere",
     ("handle.py", "asyncio.sleep"): "a coroutine must wait on its own event loop",
     ("ids.py", "time.time_ns"): "the default of a parameter",
-    ("ids.py", "random.getrandbits"): "the default of a parameter",
+    ("ids.py", "random.Random"): "the default of a parameter",
+    ("storage/write_lock.py", "time.monotonic"): "patience with other processes, which live in real time",
+    ("storage/write_lock.py", "time.sleep"): "patience with other processes, which live in real time",
     ("scheduler.py", "random.uniform"): "the default of a parameter",
     ("storage/sqlite.py", "time.monotonic"): "patience with foreign programs, which live in real time",
 }

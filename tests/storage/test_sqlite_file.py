@@ -21,7 +21,7 @@ from tq.errors import (
     TqError,
     UnsupportedSqlite,
 )
-from tq.storage import sqlite_file
+from tq.storage import sql, sqlite_file
 from tq.storage.sqlite import SqliteDriver
 from tq.storage.sqlite_file import check_sqlite_version, file_of, file_system_of, refuse_network, translate
 
@@ -100,6 +100,7 @@ def refusal_for_nobody(path: Path) -> str:
             return f"{type(error).__name__}: {error}"
         return "opened"
 
+    sql.statements("sqlite"), sql.migrations("sqlite")  # nobody may be unable to read the checkout
     return as_nobody(try_it)
 
 

@@ -47,7 +47,7 @@ class LoopLane:
     async def _attempt(self, job: Job) -> None:
         try:
             self._started(job.task)
-        except OSError:  # the disk is full: what cannot be listed as started must not start
+        except Exception:  # the disk is full: what cannot be listed as started must not start
             self._basket.put(job, Released(), last=not self._round.pending)
             return
         job.begun_at = begun_at = self._clock.monotonic()

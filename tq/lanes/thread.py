@@ -85,7 +85,7 @@ class ThreadLane:
         try:
             try:
                 self._started(job.task)
-            except OSError:  # the disk is full: what cannot be listed as started must not start
+            except Exception:  # the disk is full: what cannot be listed as started must not start
                 return Released()
             job.begun_at = begun_at = self._clock.monotonic()
             outcome = self._executor.run(job.kind, job.task, lambda: self._stopping() or job.struck)

@@ -24,10 +24,11 @@ S = TypeVar("S")
 class Entry(Generic[S]):
     """One caller's operation, and what became of it."""
 
-    __slots__ = ("done", "error", "operation", "turn", "value")
+    __slots__ = ("done", "error", "operation", "thread", "turn", "value")
 
     def __init__(self, operation: Callable[[S], Any]) -> None:
         self.operation = operation
+        self.thread = threading.get_ident()
         self.value: Any = None
         self.error: Exception | None = None
         self.done = False
@@ -49,10 +50,17 @@ class GroupCommit(Generic[S]):
 
     def __init__(self, commit: Callable[[list[Entry[S]]], None]) -> None:
         self._commit = commit
-        self._guard = threading.Lock()
+        self._guard = threading.RLock()  # reentrant, so that a signal's handler hears `_refuse_reentry`
         self._leader: Entry[S] | None = None
         self._batch: list[Entry[S]] = []  # what the leader commits
         self._waiting: list[Entry[S]] = []  # with the next leader in front, once it was chosen
+
+    @staticmethod
+    def _refuse_reentry() -> None:
+        raise StorageBusy(
+            "the queue was used inside one of its own database operations, by a signal handler or a finalizer of the "
+            "same thread; set a flag there, and use the queue afterwards"
+        )
 
     def run(self, operation: Callable[[S], Any]) -> Any:
         entry = Entry(operation)
@@ -69,6 +77,8 @@ class GroupCommit(Generic[S]):
 
     def _join(self, entry: Entry[S]) -> None:
         with self._guard:
+            if any(other.thread == entry.thread for other in (*self._batch, *self._waiting)):
+                self._refuse_reentry()
             if self._leader is None:
                 self._leader = entry
             else:
@@ -118,6 +128,7 @@ class GroupCommit(Generic[S]):
                 left = True
 
     def _leave(self, entry: Entry[S]) -> None:
+        entry.thread = 0  # it may still be committed by others, but its thread is free to come again
         if entry in self._waiting:
             self._waiting.remove(entry)
         if self._leader is entry:

@@ -30,6 +30,7 @@ T = TypeVar("T")
 
 _CHECKPOINT_PAGES = 1000  # as many as SQLite itself would let gather, by the estimate below
 _PAGES_PER_COMMIT = 2  # beside one for each changed row: a log that outgrows its first size costs every flush more
+_CLOSE_SECONDS = 3.0  # how long `close` waits for whoever writes
 _PATIENCE_SECONDS = 30.0  # how long a foreign program may hold the database before we say so
 
 
@@ -146,11 +147,12 @@ class SqliteDriver:
         return self._make_session(sqlite_file.connect(self.path, self._durability), self._statements)
 
     def _close_connections(self) -> None:
-        sessions = self._reader, self._writer
-        self._reader = self._writer = None
-        for session in sessions:
-            if session is not None:
-                session.close()
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
 
     # --- writing -------------------------------------------------------------------------------------------------
 
@@ -245,6 +247,7 @@ class SqliteDriver:
     # --- worker processes ----------------------------------------------------------------------------------------
 
     def enlist(self, worker: WorkerRecord) -> LockFilePresence:
+        self._check_open()
         try:
             with self._lock.held():  # a new lock file must not be swept before it is locked
                 # Nor may that of a worker who came and died since the list was read: it tells what had started.
@@ -293,27 +296,29 @@ class SqliteDriver:
             return
         self._quiet = self._lock.keep_threads_out()
         if self._quiet:
-            self._reading.acquire()
+            if not self._reading._is_owned():  # type: ignore[attr-defined]
+                self._reading.acquire()
             with contextlib.suppress(sqlite3.Error):
                 self._close_connections()
 
     def after_fork_in_parent(self) -> None:
         if self._quiet:
-            self._quiet = False
-            self._reading.release()
+            if self._reading._is_owned():  # type: ignore[attr-defined]
+                self._reading.release()
             self._lock.let_threads_in()
+            self._quiet = False
 
     def after_fork(self) -> None:
         """In the child: let go of the parent's locks, and of connections that could not be closed before."""
         if self._closed or self._forked:
             return
-        self._forked, self._quiet = True, False
         self._reopening = threading.Lock()
         _inherited.append((self._writer, self._reader))
         self._lock.drop()
         for seat in self._presences:
             seat.drop()
         self._presences.clear()
+        self._forked, self._quiet = True, False
 
     def close(self) -> None:
         if self._closed:
@@ -321,12 +326,15 @@ class SqliteDriver:
         self._closed = True
         if self._forked:  # all that could be closed is the parent's
             return
+        if not self._lock.hold_within(_CLOSE_SECONDS):
+            return  # a signal's handler inside our own transaction, or a stopped process: the end of ours closes it all
         try:
-            with self._lock.held(), self._reading:
+            with self._reading:
                 self._close_connections()
         except sqlite3.Error as error:
             raise StorageError(f"{self.path}: {error}") from error
         finally:
+            self._lock.let_go()
             self._lock.close()
 
 

@@ -70,6 +70,10 @@ def prepare(path: Path) -> None:
         raise DatabaseUnusable(f"{path} is a directory; give the path of a file in it, such as {path / 'tasks.db'}")
     if not stat.S_ISREG(mode):
         raise DatabaseUnusable(f"{path} is not a regular file; give the path of a file that may be created")
+    if path.stat().st_nlink > 1:
+        raise DatabaseUnusable(
+            f"{path} has a second name (a hard link), and SQLite would keep a log for each name; remove one of them"
+        )
     if not os.access(path, os.R_OK | os.W_OK):
         raise DatabaseUnusable(f"{path} is read-only for this user; make it writable, or give another path")
     if not os.access(path.parent, os.W_OK):

@@ -23,7 +23,7 @@ from tq.models import (
     Want,
     WorkerRecord,
 )
-from tq.storage.driver import Driver, Presence, Row, Session
+from tq.storage.driver import Autopsy, Driver, Presence, Row, Session
 
 EVERY_TYPE = ""
 _PROMOTED_AT_ONCE = 1000
@@ -189,30 +189,27 @@ class Store:
 
     def recover(self, my_id: str, decide: Decide, now: float) -> list[ClaimedTask]:
         """Take over from workers that have died. A task whose handler never started gets its attempt back."""
-        dead = [worker for worker in self.workers() if worker.id != my_id and self._driver.autopsy(worker) is not None]
         recovered: list[ClaimedTask] = []
-        for worker in dead:
-            tasks = self._driver.write(partial(self._recover_one, worker=worker, decide=decide, now=now))
+        for worker in self.workers():
+            autopsy = self._driver.autopsy(worker) if worker.id != my_id else None
+            if autopsy is None:
+                continue
+            # Decided here, and not in the transaction: a rule of set_backoff() is the program's own code.
+            settlements = [
+                Settlement(task, decide(task, _end_of(task, worker, autopsy))) for task in self.owned_by(worker.id)
+            ]
+            tasks = self._driver.write(partial(self._recover_one, worker=worker, settlements=settlements, now=now))
             if tasks is not None:
                 self._driver.bury(worker)
                 recovered += tasks
         return recovered
 
     def _recover_one(
-        self, session: Session, worker: WorkerRecord, decide: Decide, now: float
+        self, session: Session, worker: WorkerRecord, settlements: Sequence[Settlement], now: float
     ) -> list[ClaimedTask] | None:
         """None where another one is about to recover the worker: its list of started tasks is still needed."""
-        autopsy = self._driver.autopsy(worker)
-        if autopsy is None:
+        if self._driver.autopsy(worker) is None:
             return None
-        settlements = []
-        for row in session.rows("owned_by", (worker.id,)):
-            task = ClaimedTask._make(row)
-            begun = autopsy.started is None or (task.id, task.version) in autopsy.started
-            outcome = (
-                Crashed(f"worker {worker.pid} on {worker.host} died while it ran this task") if begun else Released()
-            )
-            settlements.append(Settlement(task, decide(task, outcome)))
         lost = self._settle(session, worker.id, settlements, now)
         session.change("delete_worker", (worker.id,))
         return [settlement.task for settlement in settlements if settlement.task not in lost]
@@ -254,6 +251,13 @@ class Store:
 
     def close(self) -> None:
         self._driver.close()
+
+
+def _end_of(task: ClaimedTask, worker: WorkerRecord, autopsy: Autopsy) -> Outcome:
+    """What became of a task whose worker has died."""
+    if autopsy.started is None or (task.id, task.version) in autopsy.started:
+        return Crashed(f"worker {worker.pid} on {worker.host} died while it ran this task")
+    return Released()
 
 
 def _task(row: Row) -> Task:

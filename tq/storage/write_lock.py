@@ -6,11 +6,13 @@ five seconds, where this lock gave each its share (measured). The bytes are read
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import mmap
 import os
 import struct
 import threading
+import time
 from pathlib import Path
 
 from typing_extensions import Self
@@ -56,6 +58,20 @@ class WriteLock:
             self.let_go()
             raise
 
+    def hold_within(self, seconds: float) -> bool:
+        """Take the lock, to be released by `let_go`; False if somebody else keeps it for longer than that."""
+        if self.is_mine or not self._threads.acquire(timeout=seconds):
+            return False
+        give_up_at = time.monotonic() + seconds
+        while time.monotonic() < give_up_at:
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                self._held = True
+                return True
+            time.sleep(0.01)
+        self._threads.release()
+        return False
+
     def _take_file(self) -> None:
         """Lock the file that has the name now: somebody may have deleted the folder, and others lock a new one."""
         if self._closed:
@@ -84,14 +100,19 @@ class WriteLock:
 
     def keep_threads_out(self) -> bool:
         """Until `let_threads_in`. False, and nothing is kept, where this very thread holds the lock."""
-        self._threads.acquire()
-        if self._held:
-            self._threads.release()
-            return False
-        return True
+        if not self.is_mine:
+            self._threads.acquire()
+        return not self._held
 
     def let_threads_in(self) -> None:
-        self._threads.release()
+        if self.is_mine and not self._held:
+            self._threads.release()
+
+    @property
+    def is_mine(self) -> bool:
+        """Whether the calling thread is inside."""
+        owned: bool = self._threads._is_owned()  # type: ignore[attr-defined]
+        return owned
 
     def drop(self) -> None:
         """In a forked child: give up our copy, or the lock would outlive a parent that dies holding it."""
@@ -135,6 +156,5 @@ def _close(shared: mmap.mmap, fd: int) -> None:
 
 def allocate(fd: int, size: int) -> None:
     """Give a file real bytes up to this size. A map over a hole kills the process, by SIGBUS, when the disk is full."""
-    missing = size - os.fstat(fd).st_size
-    if missing > 0:
+    while (missing := size - os.fstat(fd).st_size) > 0:  # the last free bytes of a disk make a short write
         os.pwrite(fd, bytes(missing), size - missing)

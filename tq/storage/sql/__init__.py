@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 _HERE = Path(__file__).parent
 _MARK = "-- name: "
 
 
+@cache
 def statements(dialect: str) -> dict[str, str]:
     """The dialect's statements by name."""
     text = (_HERE / dialect / "statements.sql").read_text(encoding="utf-8")
@@ -20,6 +22,7 @@ def _parse(block: str) -> tuple[str, str]:
     return name.strip(), "\n".join(lines).strip().rstrip(";")
 
 
+@cache
 def migrations(dialect: str) -> list[tuple[int, str]]:
     """The dialect's migrations as (version, script), in order."""
     files = sorted((_HERE / dialect / "migrations").glob("[0-9]*.sql"))
