@@ -23,6 +23,7 @@ class Quiet(Forkable, Protocol):
         """Called in the parent, once the child is there."""
 
 
+_TIMES = 3
 _TRIES = 100
 
 _renewed: weakref.WeakSet[Forkable] = weakref.WeakSet()
@@ -42,7 +43,10 @@ def quieten_for_fork(thing: Quiet) -> None:
 
 @cache
 def _register() -> None:
-    os.register_at_fork(before=_quieten, after_in_parent=_go_on, after_in_child=_renew)
+    # A signal's handler, or a handler's timeout, may raise in the middle of a hook; Python ignores that, and goes on
+    # with the next one. So each comes several times, and every step can be repeated.
+    for _ in range(_TIMES):
+        os.register_at_fork(before=_quieten, after_in_parent=_go_on, after_in_child=_renew)
 
 
 def _quieten() -> None:
@@ -62,9 +66,8 @@ def _renew() -> None:
 
 
 def _surely(step: Callable[[], None]) -> None:
-    """Do a step in full, although a signal's handler or a handler's timeout may raise in the middle of it: Python
-    ignores what a hook raises and forks all the same, so nobody would hear of it, but a child must not share our
-    connections, nor may our threads wait for ever (reproduced). So each step can be repeated."""
+    """Do a step in full, however often it is interrupted: nobody would hear of it, but our threads would wait for ever,
+    and a child would share our connections (reproduced)."""
     for _ in range(_TRIES):
         with contextlib.suppress(BaseException):
             step()

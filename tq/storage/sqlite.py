@@ -133,6 +133,7 @@ class SqliteDriver:
         self._file = self._identify()
         self._quiet = False
         self._forked = False
+        self._pid = os.getpid()
 
     def _connect(self) -> None:
         try:
@@ -284,10 +285,21 @@ class SqliteDriver:
     def _check_open(self) -> None:
         if self._closed:
             raise NotInitialised(f"the queue on {self.path} was closed; call init() again to go on")
-        if self._forked:
+        if os.getpid() != self._pid:
+            self.after_fork()
+            self._refuse_if_inherited()
             with self._reopening:  # the first of the child's threads opens, for all of them
                 if self._forked:
                     self._open()
+
+    def _refuse_if_inherited(self) -> None:
+        """A connection that crossed a fork makes SQLite believe in locks that this process does not have: what it
+        accepts can vanish."""
+        if self._writer is not None or self._reader is not None:
+            raise StorageError(
+                f"this process was forked in the middle of a use of {self.path}, and cannot use it safely; "
+                "fork outside of signal handlers and database operations, or start a new program"
+            )
 
     def before_fork(self) -> None:
         """Close the connections. SQLite keeps the locks that a process has in its memory, which a child inherits, while
