@@ -126,6 +126,9 @@ class TaskCancelled(TqError):
 class TaskNotFound(TqError, LookupError):
     """There is no task with this id: it was deleted, or lives in another database."""
 
+    def __init__(self, task_id: str) -> None:
+        super().__init__(f"there is no task {task_id}: it was deleted, or lives in another database")
+
 
 class ResultTimeout(TqError, TimeoutError):
     """The task had not ended when the time to wait for it was over. It goes on."""

@@ -32,7 +32,7 @@ class TaskHandle:
         """The task as it stands now."""
         task = self._store().get(self.id)
         if task is None:
-            raise TaskNotFound(f"there is no task {self.id}: it was deleted, or lives in another database")
+            raise TaskNotFound(self.id)
         return task
 
     def status(self) -> Status:
@@ -68,7 +68,7 @@ class TaskHandle:
     def _ended(self) -> bool:
         status = self._store().status(self.id)
         if status is None:
-            raise TaskNotFound(f"there is no task {self.id}: it was deleted, or lives in another database")
+            raise TaskNotFound(self.id)
         return status[1]
 
     def _outcome(self, ended: bool, timeout: float | None) -> Any:

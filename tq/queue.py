@@ -20,11 +20,12 @@ from typing_extensions import Self
 from tq import typed
 from tq.clock import Clock, SystemClock
 from tq.context import TaskTypeContext
-from tq.errors import InvalidOption, NotInitialised, NotInTask, StorageError, TaskNotFound, TqError
+from tq.errors import InvalidOption, NotInitialised, NotInTask, StorageError, TqError
 from tq.executor import Executor, current_task
 from tq.forking import renew_in_child
 from tq.handle import TaskHandle
 from tq.ids import IdFactory
+from tq.lanes.job import LaneParts
 from tq.lanes.lanes import HandlerLanes
 from tq.models import DEFAULT_TIMEOUT, QueueStats, Task, TaskSpec, TaskType
 from tq.scheduler import AddOptions, Scheduler, patience, positive_number, whole_number
@@ -194,10 +195,7 @@ class TaskQueue:
 
     def get(self, task_id: str) -> Task:
         """A task as it stands now."""
-        task = self._opened().get(task_id)
-        if task is None:
-            raise TaskNotFound(f"there is no task {task_id}: it was deleted, or lives in another database")
-        return task
+        return self.handle(task_id).task()
 
     # --- steering ------------------------------------------------------------------------------------------------
 
@@ -250,7 +248,7 @@ class TaskQueue:
             self._clock,
             lambda: self._types,
             lambda basket, presence, stopping: HandlerLanes(
-                Executor(), basket, self._clock, presence.started, stopping
+                LaneParts(Executor(), basket, self._clock, presence.started, stopping)
             ),
             **self._options,
         )

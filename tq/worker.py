@@ -160,7 +160,7 @@ class Worker:
         claimed, lost, look_again_at, paused = self._store.exchange(self.id, settlements, wants, self._clock.now)
         self._unsettled = []
         for job, _ in ended:
-            self._strike_off(job)
+            self._forget(job)
         for task in lost:
             log.warning("task %s was no longer ours when it ended; its result was dropped", task.id)
         for settlement in settlements:
@@ -201,7 +201,7 @@ class Worker:
             seconds = max(0, round(failure.run_after - self._clock.now()))
             log.warning("attempt %d of %d of task %s (%s) failed, next in %d s: %s", *what, seconds, failure.error)
 
-    def _strike_off(self, job: Job) -> None:
+    def _forget(self, job: Job) -> None:
         task = job.task
         self._presence.settled(task.id)
         self._jobs.pop(task.id, None)

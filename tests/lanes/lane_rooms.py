@@ -9,7 +9,7 @@ from typing import Any
 from tests.waiting import eventually
 from tq.clock import SystemClock
 from tq.executor import Executor
-from tq.lanes.job import Basket, Job, Lane
+from tq.lanes.job import Basket, Job, Lane, LaneParts
 from tq.models import ClaimedTask, Outcome, TaskType
 
 _numbers = itertools.count(1)
@@ -24,7 +24,7 @@ class Room:
         self.stopping = False
         self.outcomes: dict[str, Outcome] = {}
         self.lane: Lane
-        self.parts = (Executor(), self.basket, SystemClock(), self._list, lambda: self.stopping)
+        self.parts = LaneParts(Executor(), self.basket, SystemClock(), self._list, lambda: self.stopping)
 
     def _list(self, task: ClaimedTask) -> None:
         self.started.append(task.id)

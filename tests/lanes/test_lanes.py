@@ -10,7 +10,7 @@ from tq.models import TaskType
 
 
 def test_functions_have_a_lane_for_each_type_and_coroutines_share_one():
-    lanes = HandlerLanes(*Room().parts)
+    lanes = HandlerLanes(Room().parts)
     email, sms = TaskType("email", handler=print), TaskType("sms", handler=print)
     crawl, fetch = TaskType("crawl", handler=print, is_async=True), TaskType("fetch", handler=print, is_async=True)
     assert lanes.all() == []

@@ -24,7 +24,7 @@ def loop_threads() -> list[threading.Thread]:
 class LoopRoom(Room):
     def __init__(self) -> None:
         super().__init__()
-        self.lane = LoopLane(*self.parts)
+        self.lane = LoopLane(self.parts)
 
     def job(self, handler: Any, type_: str = "email", worker_count: int = 1, is_async: bool = True) -> Job:
         return super().job(handler, type_, worker_count, is_async)

@@ -21,7 +21,7 @@ from tq.models import Retry, Succeeded
 @pytest.fixture
 def room():
     room = Room()
-    room.lane = ThreadLane("email", *room.parts)
+    room.lane = ThreadLane("email", room.parts)
     yield room
     room.lane.close()
     threads = [thread for thread in threading.enumerate() if thread.name.startswith("tq-email-")]

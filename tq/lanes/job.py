@@ -6,8 +6,10 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
+from tq.clock import Clock
+from tq.executor import Executor
 from tq.models import ClaimedTask, Outcome, Retry, TaskType
 
 Strike = type[BaseException]
@@ -97,6 +99,16 @@ def end_forked_child(pid: int) -> None:
     """A child that a handler has forked, and that comes out of the handler, has no worker to go back to."""
     if os.getpid() != pid:
         os._exit(0)
+
+
+class LaneParts(NamedTuple):
+    """What every lane works with."""
+
+    executor: Executor
+    basket: Basket
+    clock: Clock
+    started: Callable[[ClaimedTask], None]  # lists a claim as started, before its handler runs
+    stopping: Callable[[], bool]
 
 
 class Lane(Protocol):

@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tq.clock import Clock
-from tq.executor import Executor
-from tq.lanes.job import Basket, Lane
+from tq.lanes.job import Lane, LaneParts
 from tq.lanes.thread import ThreadLane
-from tq.models import ClaimedTask, TaskType
+from tq.models import TaskType
 
 if TYPE_CHECKING:
     from tq.lanes.loop import LoopLane
 
 
 class HandlerLanes:
-    def __init__(
-        self,
-        executor: Executor,
-        basket: Basket,
-        clock: Clock,
-        started: Callable[[ClaimedTask], None],
-        stopping: Callable[[], bool],
-    ) -> None:
-        self._parts = (executor, basket, clock, started, stopping)
+    def __init__(self, parts: LaneParts) -> None:
+        self._parts = parts
         self._threads: dict[str, ThreadLane] = {}
         self._loop: LoopLane | None = None
 
@@ -33,13 +23,13 @@ class HandlerLanes:
             self._loop = self._loop or self._new_loop()
             return self._loop
         if kind.name not in self._threads:
-            self._threads[kind.name] = ThreadLane(kind.name, *self._parts)
+            self._threads[kind.name] = ThreadLane(kind.name, self._parts)
         return self._threads[kind.name]
 
     def _new_loop(self) -> LoopLane:
         from tq.lanes.loop import LoopLane  # asyncio comes with it: 7 MB that only coroutines need (measured)
 
-        return LoopLane(*self._parts)
+        return LoopLane(self._parts)
 
     def all(self) -> list[Lane]:
         return [*self._threads.values(), *([self._loop] if self._loop else [])]

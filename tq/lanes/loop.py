@@ -10,10 +10,8 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable
 
-from tq.clock import Clock
-from tq.executor import Executor
-from tq.lanes.job import Basket, Job, Strike, end_forked_child
-from tq.models import ClaimedTask, Released
+from tq.lanes.job import Job, LaneParts, Strike, end_forked_child
+from tq.models import Released
 
 log = logging.getLogger("tq")
 
@@ -23,32 +21,21 @@ _ANSWER_SECONDS = 0.25
 class LoopLane:
     """All asynchronous types of a worker."""
 
-    def __init__(
-        self,
-        executor: Executor,
-        basket: Basket,
-        clock: Clock,
-        started: Callable[[ClaimedTask], None],
-        stopping: Callable[[], bool],
-    ) -> None:
-        self._executor = executor
-        self._basket = basket
-        self._clock = clock
-        self._started = started
-        self._stopping = stopping
+    def __init__(self, parts: LaneParts) -> None:
+        self._executor, self._basket, self._clock, self._started, self._stopping = parts
         self._pid = os.getpid()
         self._abandoned: set[Job] = set()
-        self._round = _Round(self._attempt)
-        self._stuck: list[_Round] = []  # blocked by a handler that was given up on
+        self._current = _LoopThread(self._attempt)
+        self._stuck: list[_LoopThread] = []  # blocked by a handler that was given up on
 
     def start(self, jobs: list[Job]) -> None:
-        self._round.accept(jobs)
+        self._current.accept(jobs)
 
     async def _attempt(self, job: Job) -> None:
         try:
             self._started(job.task)
         except Exception:  # the disk is full: what cannot be listed as started must not start
-            self._basket.put(job, Released(), last=not self._round.pending)
+            self._basket.put(job, Released(), last=not self._current.pending)
             return
         job.begun_at = begun_at = self._clock.monotonic()
         outcome = await self._executor.run_async(job.kind, job.task, lambda: self._stopping() or job.struck)
@@ -58,36 +45,36 @@ class LoopLane:
         if job.abandoned:
             self._abandoned.discard(job)
         else:
-            self._basket.put(job, job.verdict(outcome), last=not self._round.pending)
+            self._basket.put(job, job.verdict(outcome), last=not self._current.pending)
 
     def strike(self, job: Job, by: Strike, why: str, now: float) -> None:
         job.strike(why, now, lambda: self._cancel(job))
 
     def _cancel(self, job: Job) -> None:
-        self._stuck = [round_ for round_ in self._stuck if round_.busy]
-        for round_ in (self._round, *self._stuck):
-            round_.cancel(job)
+        self._stuck = [thread for thread in self._stuck if thread.busy]
+        for thread in (self._current, *self._stuck):
+            thread.cancel(job)
 
     def abandon(self, job: Job) -> None:
         self._abandoned.add(job)
-        if self._round.answers():
-            self._round.forget(job)
+        if self._current.answers():
+            self._current.forget(job)
         else:  # a handler blocks the loop: leave it alone with it, the others go on in a new one
-            self._stuck.append(self._round)
-            self._round = _Round(self._attempt)
-            self._round.accept(self._stuck[-1].retire())
+            self._stuck.append(self._current)
+            self._current = _LoopThread(self._attempt)
+            self._current.accept(self._stuck[-1].retire())
 
     def withdraw(self, concerns: Callable[[str], bool]) -> list[Job]:
-        return self._round.withdraw(concerns)
+        return self._current.withdraw(concerns)
 
     def overdue(self) -> int:
         return len(self._abandoned)
 
     def close(self) -> None:
-        self._round.retire()
+        self._current.retire()
 
 
-class _Round:
+class _LoopThread:
     """One event loop in one thread. Jobs wait in `pending` until their type has a free place."""
 
     def __init__(self, attempt: Callable[[Job], object]) -> None:
