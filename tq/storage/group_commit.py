@@ -97,14 +97,18 @@ class GroupCommit(Generic[S]):
     def _step_down(self, entry: Entry[S]) -> None:
         """Leave, done or interrupted; a leader wakes those that went with it, and the next to lead."""
         with self._guard:
-            if self._leader is not entry:
-                self._waiting = [other for other in self._waiting if other is not entry]
-                return
-            for other in self._waiting:
-                if other.done:
-                    other.wake()
-            self._waiting = [other for other in self._waiting if other is not entry and not other.done]
-            successor = self._waiting[0] if self._waiting else None
-            if successor is not None:
-                successor.wake()
-            self._leader = successor
+            # A call, not a loop: an interrupt at a jump back inside a `with` block leaves it locked on Python 3.13.
+            self._hand_over(entry)
+
+    def _hand_over(self, entry: Entry[S]) -> None:
+        if self._leader is not entry:
+            self._waiting = [other for other in self._waiting if other is not entry]
+            return
+        for other in self._waiting:
+            if other.done:
+                other.wake()
+        self._waiting = [other for other in self._waiting if other is not entry and not other.done]
+        successor = self._waiting[0] if self._waiting else None
+        if successor is not None:
+            successor.wake()
+        self._leader = successor

@@ -153,8 +153,7 @@ class SqliteDriver:
         committing = False
         try:
             self._begin()
-            for entry in entries:
-                entry.value = entry.operation(session)
+            _run_operations(entries, session)  # a call, not a loop: an interrupt at its jump back is not caught on 3.13
             committing = True
             self._writer.execute("COMMIT")
             _mark_done(entries)
@@ -219,11 +218,13 @@ class SqliteDriver:
     def enlist(self, worker: WorkerRecord) -> LockFilePresence:
         self._check_open()
         with self._lock.held():  # a new lock file must not be swept before it is locked, nor while its owner is unknown
-            known = {row[0] for row in self.read(lambda session: session.rows("list_workers"))}
-            presence.sweep(self.folder, known)
+            presence.sweep(self.folder, self._known_workers())
             seat = LockFilePresence(self.folder, worker.id)
         self._presences.append(seat)
         return seat
+
+    def _known_workers(self) -> set[str]:
+        return {row[0] for row in self.read(lambda session: session.rows("list_workers"))}
 
     def autopsy(self, worker: WorkerRecord) -> Autopsy | None:
         return presence.autopsy(self.folder, worker)
@@ -294,6 +295,11 @@ class SqliteDriver:
             raise StorageError(f"{self.path}: {error}") from error
         finally:
             self._lock.close()
+
+
+def _run_operations(entries: list[Entry[SqliteSession]], session: SqliteSession) -> None:
+    for entry in entries:
+        entry.value = entry.operation(session)
 
 
 def _mark_done(entries: list[Entry[SqliteSession]]) -> None:
