@@ -7,6 +7,7 @@ connection crosses a fork.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import sqlite3
 import sys
 import threading
@@ -29,12 +30,8 @@ T = TypeVar("T")
 
 _CHECKPOINT_ROWS = 1000  # as many rows as SQLite would let pages gather
 _PATIENCE_SECONDS = 30.0  # how long a foreign program may hold the database before we say so
-
 _FORK_SECONDS = 10.0  # how long a fork waits for the end of a transaction
-
 _NUMBERS_ARE_NAMES = (3, 12, 0) <= sys.version_info[:3] < (3, 12, 4)  # they warn of ?1, as of a name: gh-117995
-
-_inherited: list[Any] = []  # what a forked child must neither use nor close
 
 
 class SqliteSession:
@@ -275,7 +272,8 @@ class SqliteDriver:
             return
         self._forked = True
         self._opening = threading.Lock()
-        _inherited.append((self._writer, self._reader, self._session, self._read_session, self._lock))
+        for connection in (self._writer, self._reader):
+            _keep_for_ever(connection)
         self._lock.drop()
         for seat in self._presences:
             seat.drop()
@@ -311,6 +309,11 @@ def _roll_back(connection: sqlite3.Connection) -> None:
     # After a full disk SQLite has rolled back by itself; a second ROLLBACK would hide the first error.
     if connection.in_transaction:
         connection.execute("ROLLBACK")
+
+
+def _keep_for_ever(connection: sqlite3.Connection) -> None:
+    """A forked child must neither use nor close its parent's connections: not even when Python ends and clears up."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
 
 
 def _by_name(parameters: Sequence[Any]) -> dict[str, Any]:
