@@ -14,8 +14,8 @@ from typing import Any
 class InterruptAt:
     """Raises KeyboardInterrupt in the calling thread before the n-th line that it executes in some files.
 
-    Python itself never interrupts between the end of a `with` block and its exit, nor at a bare `try:`: it looks for
-    signals after calls, at jumps back and where functions begin. So neither does this.
+    Python itself never interrupts between `with` and its block, nor between the block and its end, nor at a bare
+    `try:`: it looks for signals after calls, at jumps back and where functions begin. So neither does this.
     """
 
     def __init__(self, files: Iterable[str], line: int) -> None:
@@ -45,4 +45,6 @@ class InterruptAt:
 @cache
 def _safe_lines(file: str) -> frozenset[int]:
     tree = ast.parse(Path(file).read_text(encoding="utf-8"))
-    return frozenset(node.lineno for node in ast.walk(tree) if isinstance(node, (ast.With, ast.Try)))
+    blocks = [node for node in ast.walk(tree) if isinstance(node, (ast.With, ast.Try))]
+    entries = [block.body[0] for block in blocks if isinstance(block, ast.With)]
+    return frozenset(node.lineno for node in [*blocks, *entries])

@@ -65,6 +65,29 @@ def test_nothing_global_changes(source: Source):
     assert not [node for node in ast.walk(source.tree) if isinstance(node, ast.Global)]
 
 
+LOOPS = (ast.For, ast.While, ast.ListComp, ast.SetComp, ast.DictComp)
+
+
+@each_source
+def test_no_loop_stands_right_inside_a_block_that_holds_a_lock(source: Source):
+    """Python 3.13 forgets the block when an interrupt arrives at a loop's jump back: the lock would stay locked for
+    ever. Ctrl-C interrupts the main thread, the end of its time any handler's; a call inside the block is safe."""
+    if source.name.startswith(("storage/", "ids", "queue")):
+        assert [node.lineno for node in loops_right_inside_locks(source.tree)] == []
+
+
+def loops_right_inside_locks(tree: ast.AST) -> Iterator[ast.AST]:
+    for block in ast.walk(tree):
+        if isinstance(block, ast.With) and "suppress" not in ast.unparse(block.items[0]):
+            for statement in block.body:
+                yield from (node for node in ast.walk(statement) if isinstance(node, LOOPS))
+
+
+def test_a_loop_right_inside_a_lock_is_found():
+    broken = "with self._guard:\n    self._waiting = [each for each in self._waiting if each.done]"
+    assert list(loops_right_inside_locks(ast.parse(broken)))
+
+
 # --- what users see ------------------------------------------------------------------------------------------------
 
 

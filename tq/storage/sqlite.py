@@ -195,8 +195,7 @@ class SqliteDriver:
         committing = False
         try:
             self._begin(session)
-            for entry in entries:
-                entry.value = entry.operation(session)
+            _run_operations(entries, session)  # a call, not a loop: an interrupt at its jump back is not caught on 3.13
             committing = True
             session.commit()
             _mark_as_done(entries)
@@ -252,13 +251,15 @@ class SqliteDriver:
         try:
             with self._lock.held():  # a new lock file must not be swept before it is locked
                 # Nor may that of a worker who came and died since the list was read: it tells what had started.
-                known = {row[0] for row in self.read(lambda session: session.rows("list_workers"))}
-                presence.sweep(self.folder, known)
+                presence.sweep(self.folder, self._known_workers())
                 seat = LockFilePresence(self.folder, worker.id)
                 self._presences.append(seat)
         except OSError as error:
             raise sqlite_file.translate_os(error, self.folder) from error
         return seat
+
+    def _known_workers(self) -> set[str]:
+        return {row[0] for row in self.read(lambda session: session.rows("list_workers"))}
 
     def autopsy(self, worker: WorkerRecord) -> Autopsy | None:
         return presence.autopsy(self.folder, worker)
@@ -364,6 +365,11 @@ def _roll_back(session: SqliteSession) -> None:
     # After a full disk SQLite has rolled back by itself; a second ROLLBACK would hide the first error.
     if session.in_transaction:
         session.roll_back()
+
+
+def _run_operations(entries: list[Entry[SqliteSession]], session: SqliteSession) -> None:
+    for entry in entries:
+        entry.value = entry.operation(session)
 
 
 def _mark_as_done(entries: list[Entry[SqliteSession]]) -> None:
