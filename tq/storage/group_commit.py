@@ -77,13 +77,13 @@ class GroupCommit(Generic[S]):
 
     def _join(self, entry: Entry[S]) -> None:
         with self._guard:
-            if any(other.thread == entry.thread for other in (*self._batch, *self._waiting)):
-                self._refuse_reentry()
             if self._leader is None:
                 self._leader = entry
-            else:
-                entry.turn = queue.SimpleQueue()
-                self._waiting.append(entry)
+                return
+            if any(other.thread == entry.thread for other in (self._leader, *self._batch, *self._waiting)):
+                self._refuse_reentry()
+            entry.turn = queue.SimpleQueue()
+            self._waiting.append(entry)
 
     def _lead(self, entry: Entry[S]) -> None:
         with self._guard:

@@ -181,16 +181,17 @@ class SqliteDriver:
         try:
             session = self._writer = self._writer or self._session()
             session.rings = session.hungry = False
-            self._transact(session, entries)
+            pages = self._transact(session, entries) + _PAGES_PER_COMMIT
         except sqlite3.Error as error:
             self._drop_if_suspect(error)
             raise sqlite_file.translate(error, self.path) from error
         wake = session.rings and (self._lock.hungry or session.hungry)  # one commit may hold both, of two threads
         self._lock.hungry = session.hungry or (self._lock.hungry and not wake)
-        self._checkpoint_if_due(session)
+        self._checkpoint_if_due(session, pages)
         return wake
 
-    def _transact(self, session: SqliteSession, entries: list[Entry[SqliteSession]]) -> None:
+    def _transact(self, session: SqliteSession, entries: list[Entry[SqliteSession]]) -> int:
+        """Run all operations and commit; answers with the number of changed rows."""
         before = session.changes
         committing = False
         try:
@@ -204,23 +205,25 @@ class SqliteDriver:
                 _mark_as_done(entries)  # Ctrl-C, at the end of a commit that stands
             _roll_back(session)
             raise
-        self._lock.uncheckpointed += session.changes - before + _PAGES_PER_COMMIT
+        return session.changes - before
 
     def _begin(self, session: SqliteSession) -> None:
         """Start a write transaction. Only a foreign program can be in the way: the write lock holds ours apart."""
         _roll_back(session)  # what an interrupt may have left
-        give_up_at = time.monotonic() + _PATIENCE_SECONDS
+        give_up_at = None
         while True:
             try:
                 session.begin()
                 return
             except sqlite3.OperationalError as error:
+                give_up_at = give_up_at or time.monotonic() + _PATIENCE_SECONDS
                 if not sqlite_file.is_busy(error) or time.monotonic() > give_up_at:
                     raise
 
-    def _checkpoint_if_due(self, session: SqliteSession) -> None:
-        if self._lock.uncheckpointed >= _CHECKPOINT_PAGES:
-            self._lock.uncheckpointed = 0
+    def _checkpoint_if_due(self, session: SqliteSession, pages: int) -> None:
+        pages += self._lock.uncheckpointed
+        self._lock.uncheckpointed = pages if pages < _CHECKPOINT_PAGES else 0
+        if pages >= _CHECKPOINT_PAGES:
             with contextlib.suppress(sqlite3.Error):  # the commit stands; the next checkpoint will do
                 session.checkpoint()
 

@@ -132,8 +132,7 @@ class WriteLock:
     @property
     def uncheckpointed(self) -> int:
         """Pages written, by any process and by estimate, since the last checkpoint."""
-        count: int = _UNCHECKPOINTED.unpack_from(self._shared, _UNCHECKPOINTED_AT)[0]
-        return count
+        return int(_UNCHECKPOINTED.unpack_from(self._shared, _UNCHECKPOINTED_AT)[0])
 
     @uncheckpointed.setter
     def uncheckpointed(self, value: int) -> None:
