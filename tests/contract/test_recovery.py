@@ -20,7 +20,7 @@ from tests.contract.vocabulary import (
     settle,
     task_id,
 )
-from tq.models import MAX_CRASHES, ClaimedTask, Released, Succeeded, Task
+from tq.models import MAX_CRASHES, ClaimedTask, Outcome, Released, Succeeded, Task, Transition
 from tq.storage.store import Store
 
 
@@ -67,6 +67,22 @@ def test_a_task_that_had_started_is_retried_and_the_crash_is_counted(store: Stor
     assert recovered.run_after == NOW + 15
     assert "died while it ran this task" in str(recovered.error)
     assert [row[:2] for row in store.attempts(task.id)] == [(1, "retry")]
+
+
+def test_a_rule_that_adds_may_decide_about_the_tasks_of_the_dead(store: Store, database: Database):
+    """A rule of set_backoff() is the program's own code, and may use the queue."""
+
+    def decide(task: ClaimedTask, outcome: Outcome) -> Transition:
+        add(store, 2)
+        return decide_at(NOW)(task, outcome)
+
+    worker, presence = enlist(store)
+    add(store, 1)
+    (task,) = claim(store, worker=worker)
+    presence.started(task)
+    database.kill(presence)
+    assert ids(store.recover("rescuer", decide, NOW)) == numbered(1)
+    assert found(store, 2).status == "to-do"
 
 
 def test_a_task_that_had_not_started_gets_its_attempt_back(store: Store, database: Database):

@@ -18,7 +18,7 @@ from tests.interrupting import InterruptAt
 from tests.processes import child, in_child
 from tests.storage.taking_part import taking_part
 from tests.waiting import eventually
-from tq.errors import DatabaseReplaced, DatabaseUnusable, NotInitialised, StorageError, StorageFull
+from tq.errors import DatabaseReplaced, DatabaseUnusable, NotInitialised, StorageBusy, StorageError, StorageFull
 from tq.storage import group_commit, sql, sqlite, write_lock
 from tq.storage.driver import Autopsy
 from tq.storage.sqlite import SqliteDriver, SqliteSession
@@ -311,6 +311,13 @@ def test_a_commit_that_leaves_one_hungry_and_brings_another_task_rings(store: St
     assert presence.wait(60)
 
 
+def test_a_use_inside_a_use_by_the_same_thread_is_refused_and_hangs_nobody(store: Store, driver: SqliteDriver):
+    """As by a signal handler that adds while its thread adds."""
+    with pytest.raises(StorageBusy, match="set a flag there"):
+        driver.write(lambda session: add(store, 1))
+    assert add(store, 2) == numbered(2)
+
+
 # --- closing ---------------------------------------------------------------------------------------------------
 
 
@@ -363,6 +370,11 @@ def test_a_forked_child_has_connections_of_its_own(store: Store, driver: SqliteD
     assert in_child(write)
     assert add(store, 3) == numbered(3)
     assert store.stats()["to-do"] == 3
+
+
+def test_a_forked_child_can_enlist_a_worker_first_of_all(store: Store):
+    add(store, 1)
+    assert in_child(lambda: enlist(store)[0])
 
 
 def test_a_child_whose_threads_all_begin_at_once_opens_the_database_once(store: Store):

@@ -76,6 +76,12 @@ def test_a_name_that_is_too_long_is_refused(folder: Path):
     assert "too long" in refusal(folder / ("x" * 300)).lower()
 
 
+def test_a_file_with_two_names_is_refused(folder: Path):
+    SqliteDriver(folder / "tasks.db").close()
+    os.link(folder / "tasks.db", folder / "other.db")
+    assert "second name" in refusal(folder / "other.db")
+
+
 def test_a_foreign_file_in_the_place_of_our_folder_is_refused(folder: Path):
     (folder / "tasks.db-tq").touch()
     with pytest.raises(StorageError, match=r"tasks\.db-tq"):

@@ -290,10 +290,10 @@ class SqliteDriver:
         if self._closed:
             raise NotInitialised(f"the queue on {self.path} was closed; call init() again to go on")
         if os.getpid() != self._pid:
-            self.after_fork()
-            self._refuse_if_inherited()
             with self._reopening:  # the first of the child's threads opens, for all of them
-                if self._forked:
+                if os.getpid() != self._pid:
+                    self.after_fork()
+                    self._refuse_if_inherited()
                     self._open()
 
     def _refuse_if_inherited(self) -> None:
