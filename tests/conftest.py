@@ -7,11 +7,16 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from tests import postgres
 from tq import TaskQueue
 
 # The same examples in every run, and none fails because the machine is busy.
 settings.register_profile("tq", deadline=None, derandomize=True, database=None)
 settings.load_profile("tq")
+
+
+def pytest_configure() -> None:
+    postgres.prepare()
 
 
 @pytest.fixture

@@ -33,6 +33,10 @@ class NotInitialised(TqError):
     """The queue was stopped, or has no database."""
 
 
+class MissingExtra(TqError, ImportError):
+    """Something needs a package that `pip install tq-tasks` alone does not bring; the message says which."""
+
+
 class NotInTask(TqError):
     """`current_task()` was called outside a handler."""
 

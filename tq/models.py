@@ -50,6 +50,11 @@ class ClaimedTask(NamedTuple):
     priority: int
     claimed_at: float
 
+    @property
+    def last_chance(self) -> bool:
+        """Whether one more crash would end it: then it must not be blamed for a crash before it has started."""
+        return self.attempts >= self.max_attempts or self.crashes + 1 >= MAX_CRASHES
+
 
 @dataclass(frozen=True, slots=True)
 class Task:
@@ -192,6 +197,7 @@ class Exchange(NamedTuple):
     lost: list[ClaimedTask]
     look_again_at: float | None
     paused: set[str]
+    enlisted: bool = True  # False where others took this worker for dead
 
 
 class WorkerRecord(NamedTuple):

@@ -12,7 +12,6 @@ import signal
 import sqlite3
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from typing_extensions import Self
@@ -29,6 +28,7 @@ from tq.lanes.job import LaneParts
 from tq.lanes.lanes import HandlerLanes
 from tq.models import DEFAULT_TIMEOUT, QueueStats, Task, TaskSpec, TaskType
 from tq.scheduler import AddOptions, Scheduler, patience, positive_number, whole_number
+from tq.storage.location import Location, locate
 from tq.storage.store import EVERY_TYPE, Store
 from tq.worker import Worker
 
@@ -36,7 +36,6 @@ P = TypeVar("P")
 H = TypeVar("H", bound=Callable[..., Any])
 log = logging.getLogger("tq")
 
-DEFAULT_DATABASE = "tq.db"
 _EXIT_SECONDS = 5.0
 _INTERRUPT_SECONDS = 3.0
 _SIGNAL_SECONDS = 1.0
@@ -57,7 +56,7 @@ class TaskQueue:
         self._scheduler = Scheduler(self._clock, self._ids, self._type)
         self._store: Store | None = None
         self._database = ""  # the one it is open on, or was
-        self._durability = ""
+        self._location: Location | None = None
         self._options: dict[str, Any] = {}
         self.after_fork()
         renew_in_child(self)
@@ -80,11 +79,16 @@ class TaskQueue:
         batch_size: int = 100,
         task_timeout: float = DEFAULT_TIMEOUT,
         durability: str = "full",
+        schema: str | None = None,
+        lease: float | None = None,
+        pooler: bool | None = None,
     ) -> Self:
-        """Open the database: a path, `sqlite:///…`, or an open sqlite3 connection, whose file is used.
+        """Open the database: a path, `sqlite:///…`, `postgresql://…`, or an open sqlite3 connection (its file is used).
 
         Without a database it is `$TQ_DATABASE_URL`, or else `./tq.db`. `durability="normal"` is faster, and may lose
-        the last moments before a power cut. `task_timeout` holds for types that set none.
+        the last moments before a power cut. `task_timeout` holds for types that set none. For PostgreSQL alone:
+        `schema` (the default is `tq`), `lease` (after how many seconds of silence a worker counts as dead, 30) and
+        `pooler=True` behind a pooler that hands out connections by the transaction.
         """
         options: dict[str, Any] = {
             "poll_interval": positive_number("poll_interval", poll_interval),
@@ -93,20 +97,21 @@ class TaskQueue:
         }
         if durability not in ("full", "normal"):
             raise InvalidOption(f'durability={durability!r}: give "full" or "normal"')
-        self._open_on(_path_of(database), durability, options)
+        seconds = None if lease is None else positive_number("lease", lease)
+        location = locate(database, durability, schema=schema, lease_seconds=seconds, pooler=pooler)
+        self._open_on(location, options)
         return self
 
-    def _open_on(self, path: Path, durability: str, options: dict[str, Any]) -> None:
-        opening = (str(path), durability, options)
+    def _open_on(self, location: Location, options: dict[str, Any]) -> None:
         with self._lock:
-            if self._store is not None and opening == (self._database, self._durability, self._options):
+            if self._store is not None and (location, options) == (self._location, self._options):
                 return  # the same again, as in a notebook
             if self._store is not None:
                 raise InvalidOption(
                     f"this queue is open on {self._database}; call stop() first, or make another TaskQueue()"
                 )
-            self._store = _open(path, durability)
-            self._database, self._durability, self._options = opening
+            self._store = location.opened()
+            self._database, self._location, self._options = location.shown, location, options
         try:
             self._start_worker()
         except BaseException:
@@ -372,30 +377,3 @@ def _apply(setter: Callable[..., Any], value: Any) -> None:
             setter(*value)
         case _:
             setter(value)
-
-
-def _path_of(database: str | os.PathLike[str] | sqlite3.Connection | None) -> Path:
-    if isinstance(database, sqlite3.Connection):
-        from tq.storage import sqlite_file
-
-        return sqlite_file.file_of(database)
-    if database is None:
-        database = os.environ.get("TQ_DATABASE_URL") or DEFAULT_DATABASE
-    text = os.fspath(database) if isinstance(database, os.PathLike) else database
-    if not isinstance(text, str):
-        raise InvalidOption(f"init({database!r}): give a path, sqlite:///path, or an open sqlite3 connection")
-    if text.startswith("sqlite:///"):
-        text = text[len("sqlite:///") :]
-    elif "://" in text:
-        raise InvalidOption(f"cannot open {text.partition('://')[0]}:// databases; give a path or sqlite:///path")
-    if "\0" in text:
-        raise InvalidOption(f"init({text!r}): a path cannot hold a null character")
-    if text in ("", ":memory:"):
-        raise InvalidOption("a queue needs a file that its workers can share; give a path, such as tasks.db")
-    return Path(text).expanduser()
-
-
-def _open(path: Path, durability: str) -> Store:
-    from tq.storage.sqlite import SqliteDriver  # opened late: importing tq loads no database
-
-    return Store(SqliteDriver(path, durability))

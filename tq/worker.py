@@ -76,7 +76,9 @@ class Worker:
         self._batch_size = batch_size
         self._task_timeout = task_timeout
         self._basket = Basket(enough=max(1, batch_size // 2))
-        self._presence = self._enlist()
+        pid = os.getpid()
+        self._record = WorkerRecord(worker_id, socket.gethostname(), pid, identity(pid), clock.now())
+        self._presence = store.enlist(self._record)
         self._basket.ring = self._presence.ring
         self._lanes = make_lanes(self._basket, self._presence, lambda: self.stopping)
         self._jobs: dict[str, Job] = {}  # claimed and not settled, by task id
@@ -93,10 +95,6 @@ class Worker:
         self.stopping = False
         self.done = threading.Event()
         self.at_end: Callable[[], None] = lambda: None
-
-    def _enlist(self) -> Presence:
-        pid = os.getpid()
-        return self._store.enlist(WorkerRecord(self.id, socket.gethostname(), pid, identity(pid), self._clock.now()))
 
     # --- the loop ------------------------------------------------------------------------------------------------
 
@@ -157,7 +155,9 @@ class Worker:
             self._settlement(job.task, outcome, frees_place=job.kind.global_limit is not None) for job, outcome in ended
         ]
         self._look = False
-        claimed, lost, look_again_at, paused = self._store.exchange(self.id, settlements, wants, self._clock.now)
+        claimed, lost, look_again_at, paused, enlisted = self._store.exchange(
+            self.id, settlements, wants, self._clock.now
+        )
         self._unsettled = []
         for job, _ in ended:
             self._forget(job)
@@ -172,6 +172,8 @@ class Worker:
             if look_again_at is None
             else min(self._poll_interval, look_again_at - self._clock.now())
         )
+        if not enlisted:
+            self._come_back()
         if claimed:
             self._start(claimed)
         if paused:
@@ -335,6 +337,13 @@ class Worker:
         if settlements:
             self._store.exchange(self.id, settlements, [], self._clock.now)
         self._in_doubt = False
+
+    def _come_back(self) -> None:
+        """Others took us for dead, and took over what we had claimed."""
+        log.warning("this worker was silent for too long, and others took over its tasks; it goes on with new ones")
+        self._give_back(lambda type_: True)
+        self._store.enlist_again(self._record)
+        self._look = True
 
     def _complain(self, message: str) -> None:
         now = self._clock.monotonic()

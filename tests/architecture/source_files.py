@@ -95,7 +95,7 @@ def _aliases(tree: ast.Module) -> dict[str, str]:
 def statements() -> tuple[Statement, ...]:
     return tuple(
         _statement(path.parent.name, block)
-        for path in sorted(PACKAGE.glob("storage/sql/*/statements.sql"))
+        for path in sorted(PACKAGE.glob("storage/sql/*/*.sql"))
         for block in path.read_text(encoding="utf-8").split("-- name: ")[1:]
     )
 

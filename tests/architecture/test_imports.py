@@ -37,7 +37,7 @@ MAY_IMPORT = {
 }
 
 CORE_MAY_IMPORT = {*sys.stdlib_module_names, "tq", "typing_extensions"}
-NOT_CORE = ("web/", "cli/", "testing.py", "storage/postgres.py")
+NOT_CORE = ("web/", "cli/", "testing.py", "storage/postgres")
 
 
 def core() -> list[Source]:

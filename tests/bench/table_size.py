@@ -21,7 +21,7 @@ from tests.bench.workload import TYPE, payload, payloads
 from tq import TaskQueue
 from tq.clock import SystemClock
 from tq.ids import IdFactory
-from tq.models import ClaimedTask, Settlement, Succeeded, TaskType, Want
+from tq.models import ClaimedTask, Settlement, Succeeded, TaskType, Want, WorkerRecord
 from tq.payload import encode
 from tq.scheduler import Scheduler
 from tq.storage import sqlite_file
@@ -70,6 +70,7 @@ class Bench:
         self._worker_id = ids.new()
         self._scheduler = Scheduler(clock, ids, TaskType)
         self._store = Store(SqliteDriver(path, "normal"))
+        self._store.enlist_again(WorkerRecord(self._worker_id, "here", 0, "", clock.now()))
 
     def add_rate(self, n: int) -> float:
         inputs = payloads(n)

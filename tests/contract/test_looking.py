@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from tests.contract.vocabulary import NOW, Database, add, claim, decide_at, enlist, settle, task_id
-from tq.models import Cancelled, Failed, Released, Retry, Succeeded, Want
+from tq.models import Cancelled, Failed, Released, Retry, Succeeded
 from tq.storage.store import Store
 
 NOTHING = {"to-do": 0, "in-progress": 0, "success": 0, "failed": 0, "cancelled": 0, "byType": {}}
@@ -107,7 +107,7 @@ def test_a_queue_is_unfinished_while_any_task_may_still_run(store: Store):
     assert not store.unfinished()
     add(store, 1, run_after=NOW + 10)
     assert store.unfinished()  # scheduled
-    assert store.exchange("w1", [], [Want("another", 1)], lambda: NOW + 10).claimed == []
+    assert claim(store, type_="another", now=NOW + 10) == []
     assert store.unfinished()  # ready
     (task,) = claim(store)
     assert store.unfinished()  # running

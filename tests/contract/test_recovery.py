@@ -20,7 +20,7 @@ from tests.contract.vocabulary import (
     settle,
     task_id,
 )
-from tq.models import MAX_CRASHES, ClaimedTask, Outcome, Released, Succeeded, Task, Transition
+from tq.models import MAX_CRASHES, ClaimedTask, Outcome, Released, Succeeded, Task, Transition, Want
 from tq.storage.store import Store
 
 
@@ -110,7 +110,7 @@ def test_a_task_that_was_settled_before_the_crash_stays_settled(store: Store, da
 
 def test_a_task_that_was_struck_off_and_claimed_again_has_not_started(store: Store, database: Database):
     worker, presence = enlist(store)
-    add(store, 1)
+    add(store, 1, max_attempts=1)
     (task,) = claim(store, worker=worker)
     presence.started(task)
     settle(store, task, Released(), worker=worker)
@@ -137,18 +137,44 @@ def test_a_crash_in_the_last_attempt_fails_the_task(store: Store, database: Data
     assert (found(store, 1).status, found(store, 1).finished, found(store, 1).crashes) == ("failed", True, 1)
 
 
+def test_a_crash_before_its_start_never_ends_a_task(store: Store, database: Database):
+    """At the most it costs an attempt that the task can afford."""
+    add(store, 1)
+    for crash in range(1, 10):
+        worker, presence = enlist(store)
+        assert ids(claim(store, worker=worker, now=NOW + crash * 100_000)) == numbered(1)
+        database.kill(presence)
+        recover(store, NOW + crash * 100_000)
+    assert not found(store, 1).finished
+    assert found(store, 1).crashes < MAX_CRASHES
+
+
+def test_a_worker_that_was_taken_for_dead_claims_nothing_until_it_is_enlisted_again(store: Store, database: Database):
+    worker, presence = enlist(store)
+    add(store, 1, 2)
+    (task,) = claim(store, 1, worker=worker)
+    presence.started(task)
+    database.kill(presence)
+    recover(store)
+    answer = store.exchange(worker, [], [Want("email", 5)], lambda: NOW)
+    assert (answer.claimed, answer.enlisted) == ([], False)
+    assert ids(claim(store, worker=worker)) == numbered(2)
+
+
 def test_many_started_tasks_are_all_remembered(store: Store, database: Database):
     worker, presence = enlist(store)
-    add(store, *range(1000))
+    add(store, *range(1000), max_attempts=1)
     claimed = claim(store, 1000, worker=worker)
     for task in claimed[:700]:
         presence.started(task)
     for task in claimed[:100]:
+        settle(store, task, Succeeded("1"), worker=worker)
         presence.settled(task.id)
     database.kill(presence)
-    assert len(recover(store)) == 1000
+    assert len(recover(store)) == 900
     crashes = [found(store, number).crashes for number in range(1000)]
     assert crashes == [0] * 100 + [1] * 600 + [0] * 300
+    assert store.stats()["to-do"] == 300
 
 
 def test_only_the_dead_workers_tasks_are_recovered(store: Store, database: Database):
@@ -243,7 +269,7 @@ def test_a_worker_knows_what_it_owns(store: Store):
 @pytest.mark.parametrize("count", [1, 50])
 def test_recovered_tasks_keep_their_order(store: Store, database: Database, count: int):
     worker, presence = enlist(store)
-    add(store, *range(count))
+    add(store, *range(count), max_attempts=1)
     claim(store, worker=worker)
     database.kill(presence)
     recover(store)

@@ -84,8 +84,9 @@ class Expected:
                 self.attempts -= 1
                 self.end_attempt("to-do")
 
-    def crash(self, now: float) -> None:
-        if not self.started:
+    def crash(self, now: float, exact: bool) -> None:
+        affordable = self.attempts < MAX_ATTEMPTS and self.crashes + 1 < MAX_CRASHES
+        if not self.started and (exact or not affordable):
             self.settle(Released(), now)
             return
         self.crashes += 1
@@ -234,7 +235,7 @@ class StoreAgainstModel(RuleBasedStateMachine):
         orphans = [task for task in self.tasks.values() if task.owner in self.dead]
         assert sorted(ids(recovered)) == sorted(task.id for task in orphans)
         for task in orphans:
-            task.crash(self.clock.time)
+            task.crash(self.clock.time, self.database.exact)
         self.dead.clear()
 
     @rule(type_=st.sampled_from([*TYPES, EVERY_TYPE]))

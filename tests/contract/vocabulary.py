@@ -8,11 +8,13 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
 
+from tests.postgres import new_schema, run_sql, server_url
 from tq.ids import IdFactory
 from tq.models import ClaimedTask, Exchange, Outcome, Settlement, TaskSpec, TaskType, Want, WorkerRecord
 from tq.retry import Backoff
 from tq.scheduler import Scheduler
 from tq.storage.driver import Presence
+from tq.storage.postgres import PostgresDriver
 from tq.storage.presence import identity
 from tq.storage.sqlite import SqliteDriver
 from tq.storage.store import Store
@@ -32,8 +34,12 @@ class Database(Protocol):
 
     def close(self) -> None: ...
 
+    exact: bool  # whether a crash costs no attempt but to tasks that had started
+
 
 class SqliteDatabase:
+    exact = True
+
     def __init__(self, folder: Path) -> None:
         self._path = folder / "tasks.db"
         self._stores: list[Store] = []
@@ -50,8 +56,29 @@ class SqliteDatabase:
             store.close()
 
 
+class PostgresDatabase:
+    exact = False  # a task that can afford the attempt counts as started when it is claimed
+
+    def __init__(self, folder: Path) -> None:
+        self._schema = new_schema()
+        self._stores: list[Store] = []
+
+    def open(self) -> Store:
+        driver = PostgresDriver(server_url(), durability="normal", schema=self._schema, settling_seconds=0)
+        self._stores.append(Store(driver))
+        return self._stores[-1]
+
+    def kill(self, presence: Any) -> None:
+        presence.drop()
+
+    def close(self) -> None:
+        for store in self._stores:
+            store.close()
+        run_sql(f"DROP SCHEMA IF EXISTS {self._schema} CASCADE")
+
+
 # Every kind of store keeps the contract: another kind gets its row here.
-KINDS: dict[str, Callable[[Path], Database]] = {"sqlite": SqliteDatabase}
+KINDS: dict[str, Callable[[Path], Database]] = {"sqlite": SqliteDatabase, "postgres": PostgresDatabase}
 
 
 def task_id(number: int) -> str:
@@ -79,6 +106,7 @@ def exchange(
     now: float = NOW,
     worker: str = "w1",
 ) -> Exchange:
+    store.enlist_again(DEAD_PROCESS._replace(id=worker))  # only those who are enlisted may claim
     return store.exchange(worker, settlements, wants, lambda: now)
 
 

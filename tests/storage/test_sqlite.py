@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from tests.processes import child, in_child
 from tests.storage.taking_part import taking_part
 from tests.waiting import eventually
 from tq.errors import DatabaseReplaced, DatabaseUnusable, NotInitialised, StorageBusy, StorageError, StorageFull
+from tq.models import Want
 from tq.storage import group_commit, sql, sqlite, write_lock
 from tq.storage.driver import Autopsy
 from tq.storage.sqlite import SqliteDriver, SqliteSession
@@ -296,12 +298,13 @@ def test_an_interrupt_of_the_leader_repeats_nothing_for_those_who_went_with_it(s
 
 def test_a_commit_that_leaves_one_hungry_and_brings_another_task_rings(store: Store, driver: SqliteDriver):
     """A worker's claim and another thread's add may share a commit: the worker must still hear of the task."""
-    _, presence = enlist(store)
+    worker, presence = enlist(store)
     gate = threading.Event()
     busy = threading.Thread(target=driver.write, args=(lambda session: gate.wait(),))
     busy.start()
     eventually(lambda: driver._group._leader is not None)
-    threads = [threading.Thread(target=claim, args=(store,)), threading.Thread(target=add, args=(store, 1))]
+    look = partial(store.exchange, worker, [], [Want("email", 1)], lambda: NOW)
+    threads = [threading.Thread(target=look), threading.Thread(target=add, args=(store, 1))]
     for count, thread in enumerate(threads, 2):
         thread.start()
         eventually(lambda: len(taking_part(driver._group)) == count)  # noqa: B023

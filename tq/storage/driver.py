@@ -23,6 +23,10 @@ class Session(Protocol):
     def change(self, statement: str, parameters: Sequence[Any] = ()) -> int:
         """Run a named statement and return how many rows it changed."""
 
+    def change_each(self, statement: str, rows: Sequence[Sequence[Any]]) -> set[int]:
+        """Run a named statement for each of the rows, and return the positions of those that changed something. Only
+        insert_task and settle can tell them in every database."""
+
 
 class Autopsy(NamedTuple):
     """What is known of a dead worker: the claims, by task and version, whose handlers had started; None where nobody
@@ -37,7 +41,8 @@ class Presence(Protocol):
     knows_started: bool  # whether others can tell, after a crash, which tasks had started
 
     def started(self, *tasks: ClaimedTask) -> None:
-        """List claims as started: from here on a crash costs them an attempt. Any thread may call it."""
+        """List claims as started: from here on a crash costs them an attempt. Raises where they may not start, because
+        others may take this worker for dead. Any thread may call it."""
 
     def settled(self, task_id: str) -> None: ...
 
@@ -55,8 +60,9 @@ class Presence(Protocol):
 
 
 class Driver(Protocol):
-    def write(self, operation: Callable[[Session], T]) -> T:
-        """Run the operation in a write transaction and commit it. It may run more than once; only one run counts."""
+    def write(self, operation: Callable[[Session], T], repeatable: bool = False) -> T:
+        """Run the operation in a write transaction and commit it. It may run more than once; only one run counts, but
+        of a repeatable one: that does no harm when it comes again after a commit of unknown fate."""
 
     def read(self, operation: Callable[[Session], T]) -> T: ...
 

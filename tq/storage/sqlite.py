@@ -88,6 +88,9 @@ class SqliteSession:
     def change(self, statement: str, parameters: Sequence[Any] = ()) -> int:
         return self._execute(statement, parameters).rowcount
 
+    def change_each(self, statement: str, rows: Sequence[Sequence[Any]]) -> set[int]:
+        return {at for at, row in enumerate(rows) if self._execute(statement, row).rowcount}
+
 
 class SqliteDriver:
     def __init__(
@@ -157,7 +160,7 @@ class SqliteDriver:
 
     # --- writing -------------------------------------------------------------------------------------------------
 
-    def write(self, operation: Callable[[Any], T]) -> T:
+    def write(self, operation: Callable[[Any], T], repeatable: bool = False) -> T:
         self._check_open()
         value: T = self._group.run(operation)
         return value

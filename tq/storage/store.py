@@ -44,17 +44,20 @@ class Store:
 
         def operation(session: Session) -> list[str]:
             session.rings = True
-            return [self._insert(session, spec) for spec in specs]
+            return self._insert(session, list(specs))
 
-        return self._driver.write(operation)
+        return self._driver.write(operation, repeatable=True)
 
-    def _insert(self, session: Session, spec: TaskSpec) -> str:
-        long = len(spec.input) > _LONG_INPUT
-        row = spec._replace(input=None) if long else spec  # type: ignore[arg-type]
-        if session.change("insert_task", row):
-            if long:
-                session.change("insert_input", (spec.id, spec.input))
-            return spec.id
+    def _insert(self, session: Session, specs: Sequence[TaskSpec]) -> list[str]:
+        accepted = session.change_each("insert_task", [_without_long_input(spec) for spec in specs])
+        inputs = [(specs[at].id, specs[at].input) for at in sorted(accepted) if len(specs[at].input) > _LONG_INPUT]
+        if inputs:
+            session.change_each("insert_input", inputs)
+        return [spec.id if at in accepted else self._holder(session, spec) for at, spec in enumerate(specs)]
+
+    @staticmethod
+    def _holder(session: Session, spec: TaskSpec) -> str:
+        """The id under which a task that was not inserted exists: another's with its key, or its own."""
         existing = session.rows("find_key", (spec.type, spec.key)) if spec.key is not None else []
         return str(existing[0][0]) if existing else spec.id
 
@@ -67,13 +70,15 @@ class Store:
 
         def operation(session: Session) -> Exchange:
             now = clock()  # read where no other writes: whoever waited for that must not count time twice
+            enlisted = bool(session.rows("still_enlisted", (worker_id,)))
             lost = self._settle(session, worker_id, settlements, now)
             paused = {row[0] for row in session.rows("paused_types")}
-            free = [] if EVERY_TYPE in paused else [want for want in wants if want.type not in paused]
+            open_ = enlisted and EVERY_TYPE not in paused
+            free = [want for want in wants if want.type not in paused] if open_ else []
             claimed, look_again_at = self._claim(session, worker_id, free, now) if free else ([], None)
             session.hungry |= len(claimed) < sum(want.room for want in wants)
             session.rings |= any(settlement.frees_place for settlement in settlements)
-            return Exchange(claimed, lost, look_again_at, paused)
+            return Exchange(claimed, lost, look_again_at, paused, enlisted)
 
         return self._driver.write(operation)
 
@@ -81,31 +86,20 @@ class Store:
         self, session: Session, worker_id: str, settlements: Iterable[Settlement], now: float
     ) -> list[ClaimedTask]:
         """Settle each task that is still ours; answer with those that were not."""
-        lost = []
-        ended: Counter[tuple[str, str]] = Counter()
-        for settlement in settlements:
-            task, transition = settlement.task, settlement.transition
-            if not session.change("settle", (*transition, now, task.id, task.version)):
-                lost.append(task)
-                continue
-            if transition.completed_at is not None:
-                ended[task.type, transition.status] += 1
-            if transition.status != "success":
-                session.rings |= transition.completed_at is None  # it waits for others, or for its time
-                self._remember(session, worker_id, settlement, now)
-        for (type_, status), count in ended.items():
+        given = list(settlements)
+        rows = [(*transition, now, task.id, task.version) for task, transition, _, _ in given]
+        still_ours = session.change_each("settle", rows) if rows else set()
+        settled = [given[at] for at in sorted(still_ours)]
+        ended = Counter(
+            (task.type, transition.status) for task, transition, _, _ in settled if transition.completed_at is not None
+        )
+        session.rings |= any(transition.completed_at is None for _, transition, _, _ in settled)
+        attempts = [_attempt(settlement, worker_id, now) for settlement in settled if _worth_telling(settlement)]
+        if attempts:
+            session.change_each("record_attempt", attempts)
+        for (type_, status), count in sorted(ended.items()):  # in one order, so that no two wait for each other
             session.change("count_finished", (type_, status, count))
-        return lost
-
-    @staticmethod
-    def _remember(session: Session, worker_id: str, settlement: Settlement, now: float) -> None:
-        task, transition, details, _ = settlement
-        if transition.status == "to-do":  # given back: nothing happened that is worth telling
-            return
-        outcome = "retry" if transition.completed_at is None else transition.status
-        error = details or transition.error
-        attempt = (task.id, task.version, task.attempts, outcome, error, task.claimed_at, now, worker_id)
-        session.change("record_attempt", attempt)
+        return [settlement.task for at, settlement in enumerate(given) if at not in still_ours]
 
     def _claim(
         self, session: Session, worker_id: str, wants: Sequence[Want], now: float
@@ -113,7 +107,7 @@ class Store:
         next_due = self._promote(session, now)
         claimed: list[ClaimedTask] = []
         moments = [] if next_due is None else [next_due]
-        for want in wants:
+        for want in sorted(wants, key=_shared):
             claimed += self._claim_type(session, worker_id, want, now, moments)
         return claimed, min(moments, default=None)
 
@@ -131,6 +125,8 @@ class Store:
     ) -> list[ClaimedTask]:
         """Claim one type within its shared limits; note in `moments` when a token is due."""
         count = want.room
+        if _shared(want):
+            session.rows("lock_limits", (want.type,))
         if want.global_limit is not None:
             count = min(count, want.global_limit - session.rows("running_of_type", (want.type,))[0][0])
         bucket = None
@@ -171,14 +167,18 @@ class Store:
         """Show that this worker lives, before it owns anything."""
         presence = self._driver.enlist(worker)
         try:
-            self._driver.write(lambda session: session.change("insert_worker", worker))
+            self.enlist_again(worker)
         except BaseException:
             presence.leave()
             raise
         return presence
 
+    def enlist_again(self, worker: WorkerRecord) -> None:
+        """For a worker that others took for dead: it may claim from here on."""
+        self._driver.write(lambda session: session.change("insert_worker", worker), repeatable=True)
+
     def retire(self, worker_id: str) -> None:
-        self._driver.write(lambda session: session.change("delete_worker", (worker_id,)))
+        self._driver.write(lambda session: session.change("delete_worker", (worker_id,)), repeatable=True)
 
     def workers(self) -> list[WorkerRecord]:
         return [WorkerRecord._make(row) for row in self._driver.read(lambda session: session.rows("list_workers"))]
@@ -208,6 +208,7 @@ class Store:
         self, session: Session, worker: WorkerRecord, settlements: Sequence[Settlement], now: float
     ) -> list[ClaimedTask] | None:
         """None where another one is about to recover the worker: its list of started tasks is still needed."""
+        session.rows("hold_worker", (worker.id,))
         if self._driver.autopsy(worker) is None:
             return None
         lost = self._settle(session, worker.id, settlements, now)
@@ -237,20 +238,41 @@ class Store:
     # --- steering ------------------------------------------------------------------------------------------------
 
     def pause(self, type_: str) -> None:
-        self._driver.write(lambda session: session.change("pause_type", (type_,)))
+        self._driver.write(lambda session: session.change("pause_type", (type_,)), repeatable=True)
 
     def resume(self, type_: str) -> None:
         def operation(session: Session) -> None:
             session.rings = True
             session.change("resume_type", (type_,))
 
-        self._driver.write(operation)
+        self._driver.write(operation, repeatable=True)
 
     def paused(self) -> set[str]:
         return {row[0] for row in self._driver.read(lambda session: session.rows("paused_types"))}
 
     def close(self) -> None:
         self._driver.close()
+
+
+def _without_long_input(spec: TaskSpec) -> TaskSpec:
+    return spec if len(spec.input) <= _LONG_INPUT else spec._replace(input=None)  # type: ignore[arg-type]
+
+
+def _shared(want: Want) -> str:
+    """The type of a want whose limits hold over all workers; '' where it has none. Those with limits come last, in one
+    order for everybody: whoever holds the limits of one type waits only for types behind it."""
+    return want.type if want.rate_limit is not None or want.global_limit is not None else ""
+
+
+def _worth_telling(settlement: Settlement) -> bool:
+    return settlement.transition.status not in ("success", "to-do")  # given back: nothing happened
+
+
+def _attempt(settlement: Settlement, worker_id: str, now: float) -> Row:
+    task, transition, details, _ = settlement
+    outcome = "retry" if transition.completed_at is None else transition.status
+    error = details or transition.error
+    return task.id, task.version, task.attempts, outcome, error, task.claimed_at, now, worker_id
 
 
 def _end_of(task: ClaimedTask, worker: WorkerRecord, autopsy: Autopsy) -> Outcome:

@@ -10,9 +10,9 @@ _MARK = "-- name: "
 
 
 @cache
-def statements(dialect: str) -> dict[str, str]:
-    """The dialect's statements by name."""
-    text = (_HERE / dialect / "statements.sql").read_text(encoding="utf-8")
+def statements(dialect: str, file: str = "statements") -> dict[str, str]:
+    """The dialect's statements by name: those of the store, or from another file those of its driver alone."""
+    text = (_HERE / dialect / f"{file}.sql").read_text(encoding="utf-8")
     return dict(_parse(block) for block in text.split(_MARK)[1:])
 
 

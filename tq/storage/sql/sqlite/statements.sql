@@ -52,6 +52,10 @@ ON CONFLICT DO NOTHING;
 INSERT INTO finished_counts (type, status, count) VALUES (?1, ?2, ?3)
 ON CONFLICT (type, status) DO UPDATE SET count = count + excluded.count;
 
+-- name: lock_limits
+-- Holds the shared limits of a type. Here the write lock does so already.
+SELECT ?1;
+
 -- name: running_of_type
 -- How many tasks of a type run anywhere: the running rows themselves, so that no counter can leak.
 SELECT count(*) FROM tasks WHERE status = 'in-progress' AND type = ?1;
@@ -116,7 +120,16 @@ DELETE FROM settings WHERE type = ?1 AND name = 'paused';
 
 -- name: insert_worker
 -- A worker process says that it is there.
-INSERT INTO workers (id, host, pid, identity, started_at) VALUES (?1, ?2, ?3, ?4, ?5);
+INSERT INTO workers (id, host, pid, identity, started_at) VALUES (?1, ?2, ?3, ?4, ?5)
+ON CONFLICT DO NOTHING;
+
+-- name: still_enlisted
+-- Whether this worker counts as living.
+SELECT 1 FROM workers WHERE id = ?1;
+
+-- name: hold_worker
+-- Keeps a worker's row as it is until the transaction ends. Here the write lock does so already.
+SELECT 1 FROM workers WHERE id = ?1;
 
 -- name: delete_worker
 -- A worker process has gone. As long as it owns a task its row stays, so that the task is recovered.

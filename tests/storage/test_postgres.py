@@ -1,0 +1,322 @@
+"""The PostgreSQL driver: connections that are cut, a server that is away, and workers on several machines."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.contract.vocabulary import NOW, add, claim, enlist, ids, numbered, spec, task_id
+from tests.postgres import new_schema, run_sql, server_url
+from tests.waiting import eventually
+from tq import TaskQueue
+from tq.errors import InvalidOption, SchemaTooNew, StorageError
+from tq.models import Succeeded, Want
+from tq.storage.postgres import PostgresDriver, PostgresSession, ddl, shown_url
+from tq.storage.store import Store
+
+
+@pytest.fixture
+def schema() -> Iterator[str]:
+    name = new_schema()
+    yield name
+    run_sql(f"DROP SCHEMA IF EXISTS {name} CASCADE")
+
+
+@pytest.fixture
+def open_queue(schema: str) -> Iterator[Callable[..., TaskQueue]]:
+    queues: list[TaskQueue] = []
+
+    def opened(**options: Any) -> TaskQueue:
+        queues.append(TaskQueue().init(server_url(), schema=schema, **options))
+        return queues[-1]
+
+    yield opened
+    for queue in queues:
+        queue.stop(timeout=0)
+
+
+def cut_all_connections() -> int:
+    """End every connection of tq on the server, as a failover or an impatient operator does."""
+    return len(
+        run_sql(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'tq' AND datname = "
+            "current_database()"
+        )
+    )
+
+
+def count(schema: str, table: str = "tasks") -> int:
+    return run_sql(f"SELECT count(*) FROM {schema}.{table}")[0][0]
+
+
+# --- opening -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["", "Tq", "1tq", "tq;drop", 'tq"', "x" * 42, 7])
+def test_a_schema_that_is_not_a_plain_name_is_refused(name: Any):
+    with pytest.raises(InvalidOption, match="schema="):
+        PostgresDriver(server_url(), schema=name)
+
+
+def test_a_password_is_never_shown():
+    url = "postgresql://ada:secret@db.example.com:5433/app?sslmode=require"
+    assert shown_url(url) == "postgresql://db.example.com:5433/app"
+    with pytest.raises(StorageError, match="cannot reach") as refused:
+        TaskQueue().init("postgresql://ada:secret@localhost:1/app")
+    assert "secret" not in str(refused.value)
+
+
+def test_options_of_postgresql_are_refused_for_a_file(folder):
+    with pytest.raises(InvalidOption, match="schema= is for PostgreSQL"):
+        TaskQueue().init(folder / "tasks.db", schema="jobs")
+
+
+def test_a_newer_schema_is_refused(schema: str):
+    PostgresDriver(server_url(), schema=schema).close()
+    run_sql(f"UPDATE {schema}.tq_schema SET version = 99")
+    with pytest.raises(SchemaTooNew, match="upgrade tq-tasks"):
+        PostgresDriver(server_url(), schema=schema)
+
+
+def test_many_may_open_a_fresh_database_at_once(schema: str):
+    together = threading.Barrier(6)
+    drivers: list[PostgresDriver] = []
+
+    def open_one() -> None:
+        together.wait()
+        drivers.append(PostgresDriver(server_url(), schema=schema))
+
+    threads = [threading.Thread(target=open_one) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(drivers) == 6
+    assert count(schema, "tq_schema") == 1
+    for driver in drivers:
+        driver.close()
+
+
+def test_the_ddl_alone_makes_a_schema_that_tq_can_use(schema: str):
+    run_sql(ddl().replace("{schema}", schema))
+    store = Store(PostgresDriver(server_url(), schema=schema))
+    assert add(store, 1) == numbered(1)
+    store.close()
+
+
+# --- connections are cut -------------------------------------------------------------------------------------------
+
+
+class CutBeforeCommit(PostgresSession):
+    """Its connection is ended by the server after the first insert, once."""
+
+    __slots__ = ()
+    cuts = 1
+
+    def change_each(self, statement: str, rows: Any) -> set[int]:
+        changed = super().change_each(statement, rows)
+        if statement == "insert_task" and type(self).cuts:
+            type(self).cuts -= 1
+            run_sql("SELECT pg_terminate_backend(%s)", (self._connection.info.backend_pid,))
+        return changed
+
+
+class LosesTheAnswer(PostgresDriver):
+    """The commit stands, and the connection is lost before anybody hears of it, once."""
+
+    losses = 1
+
+    def _transact(self, operation: Any) -> Any:
+        value = super()._transact(operation)
+        if self.losses:
+            self.losses -= 1
+            from tq.storage.postgres import _InDoubt
+
+            raise _InDoubt from psycopg.OperationalError("server closed the connection unexpectedly")
+        return value
+
+
+def test_an_add_that_was_cut_before_its_commit_is_stored_once(schema: str):
+    store = Store(PostgresDriver(server_url(), schema=schema, session=CutBeforeCommit))
+    assert add(store, 1) == numbered(1)
+    assert CutBeforeCommit.cuts == 0
+    assert count(schema) == 1
+    store.close()
+
+
+@pytest.mark.parametrize("key", [None, "invoice-7"])
+def test_an_add_whose_commit_was_not_answered_is_stored_once(schema: str, key: str | None):
+    store = Store(LosesTheAnswer(server_url(), schema=schema))
+    assert store.add([spec(1, key=key)]) == numbered(1)
+    assert store.stats()["to-do"] == 1
+    store.close()
+
+
+def test_a_claim_whose_commit_was_not_answered_is_told_and_not_repeated(schema: str):
+    driver = PostgresDriver(server_url(), schema=schema)
+    store, doubtful = Store(driver), LosesTheAnswer(server_url(), schema=schema)
+    worker, presence = enlist(store)
+    add(store, 1, 2)
+    with pytest.raises(StorageError):
+        Store(doubtful).exchange(worker, [], [Want("email", 1)], lambda: NOW)
+    assert ids(store.owned_by(worker)) == numbered(1)  # what the worker gives back when it looks
+    presence.drop()
+    driver.close()
+    doubtful.close()
+
+
+@pytest.mark.timeout(300)
+def test_twenty_cuts_of_every_connection_lose_nothing_and_repeat_nothing(
+    schema: str, open_queue: Callable[..., TaskQueue], caplog: pytest.LogCaptureFixture
+):
+    caplog.set_level(logging.ERROR, "tq")
+    ran: Counter[int] = Counter()
+    lock = threading.Lock()
+
+    def handler(number: int) -> None:
+        with lock:
+            ran[number] += 1
+        time.sleep(0.005)
+
+    for _ in range(2):
+        open_queue()("work").set_worker_count(4).set_max_attempts(20).set_worker(handler)
+    producer = open_queue()
+    for number in range(20):
+        producer("work").add_many(range(100 * number, 100 * number + 100))
+        assert cut_all_connections() > 0
+        time.sleep(0.05)
+    assert producer.join(timeout=120)
+    assert producer.stats()["success"] == 2000
+    assert ran == dict.fromkeys(range(2000), 1)
+    assert run_sql(f"SELECT sum(count) FROM {schema}.finished_counts")[0][0] == 2000
+    messages = [record.getMessage() for record in caplog.records]
+    assert all("cannot work for now" in message for message in messages)
+
+
+def test_a_sleeping_worker_listens_again_after_its_connection_was_cut(open_queue: Callable[..., TaskQueue]):
+    done = threading.Event()
+    worker = open_queue(poll_interval=3600)
+    worker("work").set_worker(lambda _: done.set())
+    producer = open_queue()
+    eventually(lambda: _listeners() == 1)
+    cut_all_connections()
+    eventually(lambda: _listeners() == 1)
+    producer("work").add(1)
+    assert done.wait(60)
+
+
+def _listeners() -> int:
+    return run_sql("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'tq' AND query LIKE 'LISTEN%'")[0][0]
+
+
+def refusal(store: Store) -> str:
+    with pytest.raises(StorageError) as refused:
+        store.exchange("w1", [], [Want("email", 1)], lambda: NOW)
+    return str(refused.value)
+
+
+def test_a_read_only_server_is_named_and_work_goes_on_after_it(schema: str):
+    store = Store(PostgresDriver(server_url(), schema=schema))
+    add(store, 1)
+    (database,) = run_sql("SELECT current_database()")[0]
+    run_sql(f'ALTER DATABASE "{database}" SET default_transaction_read_only = on')
+    cut_all_connections()
+    try:
+        eventually(lambda: "read-only" in refusal(store))
+    finally:
+        with psycopg.connect(server_url(), options="-c default_transaction_read_only=off", autocommit=True) as one:
+            one.execute(f'ALTER DATABASE "{database}" RESET default_transaction_read_only')
+    cut_all_connections()
+    assert ids(claim(store)) == numbered(1)
+    store.close()
+
+
+# --- leases --------------------------------------------------------------------------------------------------------
+
+
+def test_after_an_outage_nobody_is_taken_for_dead_until_all_had_time_to_renew(schema: str):
+    stores = [Store(PostgresDriver(server_url(), schema=schema, settling_seconds=wait)) for wait in (3600.0, 0.0)]
+    worker, presence = enlist(stores[0])
+    add(stores[0], 1)
+    claim(stores[0], worker=worker)
+    run_sql(f"UPDATE {schema}.workers SET lease_until = 0")
+    from tests.contract.vocabulary import decide_at
+
+    assert stores[0].recover("other", decide_at(NOW), NOW) == []
+    assert ids(stores[1].recover("other", decide_at(NOW), NOW)) == numbered(1)
+    presence.drop()
+    for store in stores:
+        store.close()
+
+
+def test_a_worker_whose_lease_ran_out_starts_nothing(schema: str):
+    store = Store(PostgresDriver(server_url(), schema=schema))
+    worker, presence = enlist(store)
+    add(store, 1)
+    (task,) = claim(store, worker=worker)
+    presence._safe_until = 0.0  # as after SIGSTOP, or with a laptop that slept
+    with pytest.raises(StorageError, match="starts nothing"):
+        presence.started(task)
+    assert presence.renew()
+    presence.started(task)
+    presence.drop()
+    store.close()
+
+
+def test_a_worker_that_was_taken_for_dead_comes_back(schema: str, open_queue: Callable[..., TaskQueue]):
+    queue = open_queue(poll_interval=0.05)
+    queue("work").set_worker(lambda number: number)
+    eventually(lambda: count(schema, "workers") == 1)
+    run_sql(f"DELETE FROM {schema}.workers")
+    assert queue("work").submit(7).result(timeout=60) == 7
+    assert count(schema, "workers") == 1
+
+
+def test_an_exchange_cannot_claim_for_a_worker_that_is_being_declared_dead(schema: str):
+    """The row of a worker is held: whoever declares it dead waits for its claim, and the other way round."""
+    store = Store(PostgresDriver(server_url(), schema=schema))
+    worker, presence = enlist(store)
+    add(store, 1)
+    with psycopg.connect(server_url()) as rescuer:
+        rescuer.execute(f"DELETE FROM {schema}.workers WHERE id = %s", (worker,))
+        answers: list[Any] = []
+        claiming = threading.Thread(
+            target=lambda: answers.append(store.exchange(worker, [], [Want("email", 1)], lambda: NOW))
+        )
+        claiming.start()
+        eventually(lambda: run_sql("SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"))
+        rescuer.commit()
+    claiming.join(60)
+    assert (answers[0].claimed, answers[0].enlisted) == ([], False)
+    assert store.status(task_id(1)) == ("to-do", False)
+    presence.drop()
+    store.close()
+
+
+def test_a_settlement_after_the_outage_still_counts(schema: str):
+    store = Store(PostgresDriver(server_url(), schema=schema))
+    worker, presence = enlist(store)
+    add(store, 1)
+    (task,) = claim(store, worker=worker)
+    cut_all_connections()
+    from tests.contract.vocabulary import settlement
+
+    done = [settlement(task, Succeeded("1"))]
+
+    def settled() -> bool:
+        try:
+            return not store.exchange(worker, done, [], lambda: NOW).lost
+        except StorageError:
+            return False
+
+    eventually(settled)
+    assert store.status(task.id) == ("success", True)
+    presence.drop()
+    store.close()

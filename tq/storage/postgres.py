@@ -1,0 +1,352 @@
+"""PostgreSQL as a driver: one schema of one database holds the queue, for workers on any number of machines.
+
+Every transaction is READ COMMITTED and its changes are guarded; whoever claims skips what others hold. A connection may
+be lost at any moment: what had not been committed is tried again, and what may have been is tried again only where that
+does no harm.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import errors
+from psycopg.conninfo import conninfo_to_dict
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from tq.errors import DatabaseUnusable, InvalidOption, NotInitialised, SchemaTooNew, StorageBusy, StorageError
+from tq.forking import renew_in_child
+from tq.models import MAX_CRASHES, WorkerRecord
+from tq.storage import sql
+from tq.storage.driver import Autopsy, Row
+from tq.storage.postgres_presence import LeasePresence, awake_seconds
+
+T = TypeVar("T")
+Connection = psycopg.Connection[Row]
+
+DEFAULT_SCHEMA = "tq"
+_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,40}")
+_CONNECTIONS = 10
+_CONNECT_SECONDS = 5
+_FREE_CONNECTION_SECONDS = 5.0
+_PATIENCE_SECONDS = 30.0  # how long a repeatable operation waits for a server that is away
+_PAUSE_SECONDS = (0.02, 0.5)
+
+# The server is away, restarts, or refuses for now: not the operation's fault.
+_PASSING = (psycopg.OperationalError, psycopg.InterfaceError, errors.ReadOnlySqlTransaction)
+# The server chose us to give way to others. It has changed nothing.
+_GIVE_WAY = (errors.DeadlockDetected, errors.SerializationFailure)
+
+
+class PostgresSession:
+    """Runs named statements on one connection, all of them through `_execute`."""
+
+    __slots__ = ("_connection", "_sql", "hungry", "rings")
+
+    def __init__(self, connection: Connection, statements: dict[str, str]) -> None:
+        self._connection = connection
+        self._sql = statements
+        self.rings = False
+        self.hungry = False
+
+    def _execute(self, statement: str, parameters: Sequence[Any]) -> psycopg.Cursor[Row]:
+        return self._connection.execute(self._sql[statement].encode(), parameters)
+
+    def rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[Row]:
+        return self._execute(statement, parameters).fetchall()
+
+    def change(self, statement: str, parameters: Sequence[Any] = ()) -> int:
+        return self._execute(statement, parameters).rowcount
+
+    def change_each(self, statement: str, rows: Sequence[Sequence[Any]]) -> set[int]:
+        """One statement for all of the rows, which it gets as columns."""
+        if not rows:
+            return set()
+        cursor = self._execute(statement, [list(column) for column in zip(*rows, strict=True)])
+        return {ordinal - 1 for (ordinal,) in cursor.fetchall()} if cursor.description else set()
+
+
+class _InDoubt(Exception):
+    """The connection was lost in the commit: nobody knows whether it stands."""
+
+
+class PostgresDriver:
+    def __init__(
+        self,
+        url: str,
+        durability: str = "full",
+        *,
+        schema: str = DEFAULT_SCHEMA,
+        lease_seconds: float = 30.0,
+        pooler: bool = False,
+        settling_seconds: float | None = None,
+        session: Callable[[Connection, dict[str, str]], PostgresSession] = PostgresSession,
+    ) -> None:
+        self.name = shown_url(url)
+        self.schema = checked_schema(schema)
+        self.channel = f"tq_{self.schema}"
+        self.lease_seconds = lease_seconds
+        self.listens = not pooler
+        self._url = url
+        self._options = _connection_options(durability, pooler)
+        # After an outage all leases have run out at once: nobody is taken for dead until everybody had time to renew.
+        self._settling_seconds = lease_seconds if settling_seconds is None else settling_seconds
+        statements = sql.statements("postgres") | sql.statements("postgres", "leases")
+        self._statements = {name: self._filled_in(text) for name, text in statements.items()}
+        self._make_session = session
+        self._presences: list[LeasePresence] = []
+        self._closed = False
+        self._open()
+        renew_in_child(self)
+
+    def _filled_in(self, text: str) -> str:
+        values = {"schema": f'"{self.schema}"', "lease": f"{self.lease_seconds!r}", "max_crashes": str(MAX_CRASHES)}
+        for name, value in values.items():
+            text = text.replace(f"{{{name}}}", value)
+        return text
+
+    def _open(self) -> None:
+        logger = logging.getLogger("psycopg.pool")
+        if logger.level == logging.NOTSET:
+            logger.setLevel(logging.CRITICAL)  # it complains for each try, and each time we say what is wrong
+        self._in_touch_since = awake_seconds()
+        self._pid = os.getpid()
+        self._reopening = threading.Lock()
+        self._migrate()
+        # Without a minimum a broken connection is replaced when one is needed, at once, and not after a growing delay.
+        self._pool = ConnectionPool(
+            self._url,
+            kwargs=self._options,
+            min_size=0,
+            max_size=_CONNECTIONS,
+            timeout=_FREE_CONNECTION_SECONDS,
+            reconnect_timeout=1.0,
+            open=True,
+            name=f"tq on {self.name}",
+        )
+
+    def connect(self) -> Connection:
+        """A connection of its own, past the pool."""
+        try:
+            return psycopg.connect(self._url, **self._options)
+        except psycopg.Error as error:
+            raise self._translate(error) from error
+
+    def _migrate(self) -> None:
+        with self.connect() as connection:
+            try:
+                with connection.transaction():
+                    migrate(connection, self.schema, self._filled_in, self.name)
+            except psycopg.Error as error:
+                raise self._translate(error) from error
+
+    # --- transactions --------------------------------------------------------------------------------------------
+
+    def write(self, operation: Callable[[Any], T], repeatable: bool = False) -> T:
+        return self._insist(lambda: self._transact(operation), _PATIENCE_SECONDS if repeatable else 0.0, repeatable)
+
+    def read(self, operation: Callable[[Any], T]) -> T:
+        return self._insist(lambda: self._snapshot(operation), _FREE_CONNECTION_SECONDS, True)
+
+    def _insist(self, attempt: Callable[[], T], patience: float, repeatable: bool) -> T:
+        give_up_at = time.monotonic() + patience
+        pause, longest = _PAUSE_SECONDS
+        while True:
+            self._check_open()
+            try:
+                return attempt()
+            except _GIVE_WAY as error:
+                if time.monotonic() > max(give_up_at, time.monotonic() + pause):
+                    raise self._translate(error) from error
+            except (_InDoubt, *_PASSING) as error:
+                cause = error.__cause__ if isinstance(error, _InDoubt) else error
+                assert isinstance(cause, psycopg.Error)
+                self._lost_touch(cause)
+                if time.monotonic() >= give_up_at or (isinstance(error, _InDoubt) and not repeatable):
+                    raise self._translate(cause) from cause
+            except psycopg.Error as error:
+                raise self._translate(error) from error
+            time.sleep(pause)
+            pause = min(2 * pause, longest)
+
+    def _transact(self, operation: Callable[[Any], T]) -> T:
+        committing = False
+        with self._pool.connection() as connection:
+            session = self._make_session(connection, self._statements)
+            try:
+                with connection.transaction():
+                    value = operation(session)
+                    if session.rings:
+                        session.rows("ring", (self.channel,))
+                    committing = True
+            except psycopg.Error as error:
+                if committing and not isinstance(error, _GIVE_WAY):
+                    raise _InDoubt from error
+                raise
+        return value
+
+    def _snapshot(self, operation: Callable[[Any], T]) -> T:
+        """All statements see the same moment: no task is counted twice because it moved in between."""
+        with self._pool.connection() as connection:
+            session = self._make_session(connection, self._statements)
+            connection.execute(b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            try:
+                return operation(session)
+            finally:
+                if not connection.broken:
+                    connection.execute(b"ROLLBACK")
+
+    def _lost_touch(self, error: psycopg.Error) -> None:
+        if not isinstance(error, PoolTimeout):
+            self._pool.check()  # others that were cut at the same moment
+        self._in_touch_since = awake_seconds()
+
+    def _translate(self, error: psycopg.Error) -> StorageError:
+        text = str(error).strip().partition("\n")[0] or type(error).__name__
+        if isinstance(error, errors.ReadOnlySqlTransaction):
+            return StorageError(f"{self.name} is read-only for now; wait for it, or point tq at the writable server")
+        if isinstance(error, (errors.InsufficientPrivilege, errors.InvalidPassword, errors.InvalidCatalogName)):
+            return DatabaseUnusable(f"cannot use {self.name}: {text}; ask for the rights, or give another database")
+        if isinstance(error, errors.UndefinedTable):
+            return DatabaseUnusable(
+                f"schema {self.schema} of {self.name} has lost tables of tq ({text}); restore it from a backup"
+            )
+        if isinstance(error, _GIVE_WAY):
+            return StorageBusy(f"{self.name}: others were in the way, again and again ({text}); try again")
+        if isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)):
+            return StorageError(f"cannot reach {self.name}: {text}; check that the server runs, and the address")
+        return StorageError(f"{self.name}: {text}")
+
+    # --- worker processes ----------------------------------------------------------------------------------------
+
+    def enlist(self, worker: WorkerRecord) -> LeasePresence:
+        self._check_open()
+        seat = LeasePresence(self, worker.id)
+        self._presences.append(seat)
+        return seat
+
+    def autopsy(self, worker: WorkerRecord) -> Autopsy | None:
+        if awake_seconds() - self._in_touch_since < self._settling_seconds:
+            return None
+        return self.read(lambda session: _autopsy(session, worker.id))
+
+    def bury(self, worker: WorkerRecord) -> None:
+        """It leaves nothing outside the database."""
+
+    # --- forks, and the end --------------------------------------------------------------------------------------
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise NotInitialised(f"the queue on {self.name} was closed; call init() again to go on")
+        if os.getpid() != self._pid:
+            with self._reopening:  # the first of the child's threads opens, for all of them
+                if os.getpid() != self._pid:
+                    self._open()
+
+    def after_fork(self) -> None:
+        """In the child: leave the parent's connections alone. psycopg does not close them in another process."""
+        self._reopening = threading.Lock()
+        _inherited.append((self._pool, self._presences))
+        self._presences = []
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        if os.getpid() == self._pid:
+            self._pool.close(timeout=1.0)
+
+
+_inherited: list[Any] = []  # what a forked child must neither use nor close
+
+
+def _autopsy(session: PostgresSession, worker_id: str) -> Autopsy | None:
+    if not session.rows("lease_expired", (worker_id,)):
+        return None
+    return Autopsy(frozenset((id_, version) for id_, version in session.rows("started_by", (worker_id,))))
+
+
+def _connection_options(durability: str, pooler: bool) -> dict[str, Any]:
+    options: dict[str, Any] = {
+        "autocommit": True,  # transactions are begun by name
+        "cursor_factory": psycopg.RawCursor,
+        "connect_timeout": _CONNECT_SECONDS,
+        "application_name": "tq",
+        "keepalives_idle": 10,
+        "keepalives_interval": 5,
+        "keepalives_count": 3,
+    }
+    if pooler:
+        options["prepare_threshold"] = None
+    elif durability == "normal":
+        options["options"] = "-c synchronous_commit=off"
+    return options
+
+
+# --- the schema --------------------------------------------------------------------------------------------------
+
+
+def checked_schema(name: Any) -> str:
+    if not isinstance(name, str) or not _SCHEMA.fullmatch(name):
+        raise InvalidOption(
+            f"schema={name!r}: give a name of small letters, digits and underscores, up to 41, such as {DEFAULT_SCHEMA}"
+        )
+    return name
+
+
+def migrate(connection: Connection, schema: str, filled_in: Callable[[str], str], name: str) -> None:
+    """Bring the schema up to date, in the caller's transaction. Two programs never do so at once."""
+    version = _schema_version(connection, schema)
+    newest = sql.migrations("postgres")[-1][0]
+    if version < newest:
+        connection.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", (f"{schema} migrations",))
+        version = _schema_version(connection, schema)  # another program may have done it while we waited
+    if version > newest:
+        raise SchemaTooNew(
+            f"schema {schema} of {name} has version {version}, made by a newer tq; this one knows {newest}: "
+            "upgrade tq-tasks"
+        )
+    if version < newest:
+        connection.execute(filled_in(ddl(version)).encode(), prepare=False)
+
+
+def ddl(version: int = 0) -> str:
+    """The statements that bring a schema from this version to the newest one."""
+    scripts = [script for number, script in sql.migrations("postgres") if number > version]
+    return "\n".join(
+        [
+            "CREATE SCHEMA IF NOT EXISTS {schema};",
+            *scripts,
+            "CREATE TABLE IF NOT EXISTS {schema}.tq_schema (version INTEGER NOT NULL);",
+            "DELETE FROM {schema}.tq_schema;",
+            f"INSERT INTO {{schema}}.tq_schema VALUES ({sql.migrations('postgres')[-1][0]});",  # noqa: S608 (a number)
+        ]
+    )
+
+
+_HAS_VERSION = "SELECT 1 FROM pg_catalog.pg_tables WHERE schemaname = $1 AND tablename = 'tq_schema'"
+
+
+def _schema_version(connection: Connection, schema: str) -> int:
+    # Not by to_regclass(): after waiting for the lock it may answer from before (reproduced).
+    if not connection.execute(_HAS_VERSION, (schema,)).fetchall():
+        return 0
+    rows = connection.execute(f'SELECT version FROM "{schema}".tq_schema'.encode()).fetchall()  # noqa: S608 (checked)
+    return int(rows[0][0]) if rows else 0
+
+
+def shown_url(url: str) -> str:
+    """The address as messages may show it: without a password."""
+    try:
+        parts = conninfo_to_dict(url)
+    except psycopg.ProgrammingError as error:
+        raise InvalidOption(f"this is not an address of a PostgreSQL database: {str(error).strip()}") from error
+    host = parts.get("host") or parts.get("hostaddr") or "localhost"
+    port = f":{parts['port']}" if parts.get("port") else ""
+    return f"postgresql://{host}{port}/{parts.get('dbname') or ''}"

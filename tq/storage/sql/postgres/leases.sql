@@ -1,0 +1,23 @@
+-- name: mark_started
+-- Says that the handler of a claimed task is about to run, if the task is still exactly the one that was claimed.
+UPDATE {schema}.tasks SET started = true WHERE id = $1 AND version = $2 AND status = 'in-progress';
+
+-- name: started_by
+-- Of what a worker has claimed and not settled, the claims that a crash costs an attempt.
+SELECT id, version FROM {schema}.tasks WHERE status = 'in-progress' AND worker_id = $1 AND started;
+
+-- name: renew_lease
+-- A worker process is still there. If it was taken for dead meanwhile, nothing changes.
+UPDATE {schema}.workers SET lease_until = extract(epoch FROM clock_timestamp()) + {lease} WHERE id = $1;
+
+-- name: end_lease
+-- A worker process stops showing that it is there.
+UPDATE {schema}.workers SET lease_until = 0 WHERE id = $1;
+
+-- name: lease_expired
+-- One row if a worker's lease has run out, by the server's clock.
+SELECT 1 FROM {schema}.workers WHERE id = $1 AND lease_until < extract(epoch FROM clock_timestamp());
+
+-- name: ring
+-- Wakes the workers that listen, once the transaction is committed. The server sends equal ones only once.
+SELECT pg_notify($1, '');
