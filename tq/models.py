@@ -191,11 +191,12 @@ class Want(NamedTuple):
 
 
 class Exchange(NamedTuple):
-    """The answer to one settle-and-claim: what was claimed, what had been lost, when to look again, what is paused."""
+    """The answer to one settle-and-claim: what was claimed, what had been lost, in how many seconds to look again, what
+    is paused."""
 
     claimed: list[ClaimedTask]
     lost: list[ClaimedTask]
-    look_again_at: float | None
+    look_again_in: float | None
     paused: set[str]
     enlisted: bool = True  # False where others took this worker for dead
 

@@ -155,7 +155,7 @@ class Worker:
             self._settlement(job.task, outcome, frees_place=job.kind.global_limit is not None) for job, outcome in ended
         ]
         self._look = False
-        claimed, lost, look_again_at, paused, enlisted = self._store.exchange(
+        claimed, lost, look_again_in, paused, enlisted = self._store.exchange(
             self.id, settlements, wants, self._clock.now
         )
         self._unsettled = []
@@ -167,11 +167,8 @@ class Worker:
             if settlement.transition.status == "failed" and settlement.task not in lost:
                 self._tell(settlement.task, settlement.transition)
         self._in_doubt = self._in_doubt or bool(lost)
-        self._look_at = self._clock.monotonic() + (
-            self._poll_interval
-            if look_again_at is None
-            else min(self._poll_interval, look_again_at - self._clock.now())
-        )
+        seconds = self._poll_interval if look_again_in is None else min(self._poll_interval, look_again_in)
+        self._look_at = self._clock.monotonic() + seconds
         if not enlisted:
             self._come_back()
         if claimed:

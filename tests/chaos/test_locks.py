@@ -8,6 +8,7 @@ import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from tests.chaos.checker import check, rows
 from tests.chaos.rig import Program, Rig, wait_until
@@ -162,7 +163,7 @@ class MistakenDriver(SqliteDriver):
 
     looks = 0
 
-    def autopsy(self, worker: WorkerRecord) -> Autopsy | None:
+    def autopsy(self, session: Any, worker: WorkerRecord) -> Autopsy | None:
         self.looks += 1
         return Autopsy(frozenset()) if self.looks == 1 else None
 

@@ -64,7 +64,9 @@ class PostgresDatabase:
         self._stores: list[Store] = []
 
     def open(self) -> Store:
-        driver = PostgresDriver(server_url(), durability="normal", schema=self._schema, settling_seconds=0)
+        driver = PostgresDriver(
+            server_url(), durability="normal", schema=self._schema, settling_seconds=0, server_clock=False
+        )
         self._stores.append(Store(driver))
         return self._stores[-1]
 

@@ -13,6 +13,7 @@ from tq.scheduler import Scheduler
 from tq.storage import presence
 from tq.storage.driver import Autopsy, Session
 from tq.storage.presence import LockFilePresence
+from tq.storage.sqlite import SqliteSession
 from tq.storage.store import Store
 from tq.worker import Worker
 
@@ -61,18 +62,18 @@ class StartsInAnyOrder(Store):
 
 
 class TakesTheLivingForDead(SimulatedDriver):
-    def autopsy(self, worker: WorkerRecord) -> Autopsy | None:
-        return super().autopsy(worker) or Autopsy(frozenset())
+    def autopsy(self, session: SqliteSession, worker: WorkerRecord) -> Autopsy | None:
+        return super().autopsy(session, worker) or Autopsy(frozenset())
 
 
 class ForgetsWhatHadStarted(SimulatedDriver):
-    def autopsy(self, worker: WorkerRecord) -> Autopsy | None:
-        return None if super().autopsy(worker) is None else Autopsy(frozenset())
+    def autopsy(self, session: SqliteSession, worker: WorkerRecord) -> Autopsy | None:
+        return None if super().autopsy(session, worker) is None else Autopsy(frozenset())
 
 
 class TakesAllForStarted(SimulatedDriver):
-    def autopsy(self, worker: WorkerRecord) -> Autopsy | None:
-        return None if super().autopsy(worker) is None else Autopsy(None)
+    def autopsy(self, session: SqliteSession, worker: WorkerRecord) -> Autopsy | None:
+        return None if super().autopsy(session, worker) is None else Autopsy(None)
 
 
 class SweepsByAnOldList(SimulatedDriver):
@@ -92,8 +93,8 @@ class _AnyVersion(frozenset[Any]):
 
 
 class ListsTasksNotClaims(SimulatedDriver):
-    def autopsy(self, worker: WorkerRecord) -> Autopsy | None:
-        found = super().autopsy(worker)
+    def autopsy(self, session: SqliteSession, worker: WorkerRecord) -> Autopsy | None:
+        found = super().autopsy(session, worker)
         return found if found is None or found.started is None else Autopsy(_AnyVersion(found.started))
 
 

@@ -94,12 +94,12 @@ class SimulatedDriver(SqliteDriver):
         self._process.at("enlist")
         return self._process.sit_down(super().enlist(worker))
 
-    def autopsy(self, worker: WorkerRecord) -> Autopsy | None:
+    def autopsy(self, session: SqliteSession, worker: WorkerRecord) -> Autopsy | None:
         self._process.at("autopsy")
         if not (self.folder / (worker.id + SUFFIX)).exists():
             # Where the lock file is missing the process decides, and all virtual ones share a real one.
             return None if self._process.world.lives(worker.id) else Autopsy(None)
-        return super().autopsy(worker)
+        return super().autopsy(session, worker)
 
     def bury(self, worker: WorkerRecord) -> None:
         self._process.at("bury")

@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.contract.vocabulary import NOW, add, claim, enlist, ids, numbered, spec, task_id
+from tests.contract.vocabulary import DEAD_PROCESS, NOW, add, claim, enlist, ids, numbered, spec, task_id
 from tests.postgres import new_schema, run_sql, server_url
 from tests.waiting import eventually
 from tq import TaskQueue
@@ -235,6 +235,36 @@ def test_a_read_only_server_is_named_and_work_goes_on_after_it(schema: str):
             one.execute(f'ALTER DATABASE "{database}" RESET default_transaction_read_only')
     cut_all_connections()
     assert ids(claim(store)) == numbered(1)
+    store.close()
+
+
+# --- clocks -------------------------------------------------------------------------------------------------------
+
+
+def test_machines_whose_clocks_disagree_share_one_rate(schema: str):
+    stores = [Store(PostgresDriver(server_url(), schema=schema)) for _ in range(2)]
+    add(stores[0], *range(300))
+    claimed = 0
+    began = time.monotonic()
+    for turn in range(20):
+        ahead = 3600.0 * (turn % 2)
+        worker, store = f"w{turn % 2}", stores[turn % 2]
+        store.enlist_again(DEAD_PROCESS._replace(id=worker))
+        claimed += len(store.exchange(worker, [], [Want("email", 50, rate_limit=5)], lambda a=ahead: a).claimed)
+    assert claimed <= 5 + 5 * (time.monotonic() - began)
+    for store in stores:
+        store.close()
+
+
+def test_a_due_task_is_due_by_the_servers_clock(schema: str):
+    store = Store(PostgresDriver(server_url(), schema=schema))
+    add(store, 1, run_after=NOW)  # long ago
+    add(store, 2, run_after=time.time() + 3600)
+    store.enlist_again(DEAD_PROCESS)
+    for wrong in (0.0, 1e12):
+        answer = store.exchange(DEAD_PROCESS.id, [], [Want("email", 1)], lambda now=wrong: now)
+        assert ids(answer.claimed) == (numbered(1) if wrong == 0.0 else [])
+        assert answer.look_again_in == pytest.approx(3600, abs=60)
     store.close()
 
 

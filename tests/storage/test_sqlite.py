@@ -207,9 +207,9 @@ class Blinking(SqliteDriver):
 
     looks = 0
 
-    def autopsy(self, worker: Any) -> Autopsy | None:
+    def autopsy(self, session: SqliteSession, worker: Any) -> Autopsy | None:
         self.looks += 1
-        return None if self.looks == 2 else super().autopsy(worker)
+        return None if self.looks == 2 else super().autopsy(session, worker)
 
 
 def test_a_rescuer_that_comes_second_does_not_bury_what_the_first_still_needs(path: Path):

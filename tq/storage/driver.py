@@ -68,8 +68,8 @@ class Driver(Protocol):
 
     def enlist(self, worker: WorkerRecord) -> Presence: ...
 
-    def autopsy(self, worker: WorkerRecord) -> Autopsy | None:
-        """None while the worker lives."""
+    def autopsy(self, session: Any, worker: WorkerRecord) -> Autopsy | None:
+        """None while the worker lives, as far as this transaction can tell."""
 
     def bury(self, worker: WorkerRecord) -> None:
         """Remove what a dead worker left outside the database, once its tasks are safe."""

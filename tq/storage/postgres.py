@@ -7,6 +7,7 @@ does no harm.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import re
@@ -20,28 +21,40 @@ from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from tq.errors import DatabaseUnusable, InvalidOption, NotInitialised, SchemaTooNew, StorageBusy, StorageError
+from tq.errors import (
+    DatabaseUnusable,
+    InvalidOption,
+    NotInitialised,
+    SchemaTooNew,
+    StorageBusy,
+    StorageError,
+    StorageFull,
+)
 from tq.forking import renew_in_child
 from tq.models import MAX_CRASHES, WorkerRecord
 from tq.storage import sql
 from tq.storage.driver import Autopsy, Row
 from tq.storage.postgres_presence import LeasePresence, awake_seconds
 
+log = logging.getLogger("tq")
 T = TypeVar("T")
 Connection = psycopg.Connection[Row]
 
 DEFAULT_SCHEMA = "tq"
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,40}")
+SERVER_TIME = "extract(epoch FROM clock_timestamp())::float8"
 _CONNECTIONS = 10
 _CONNECT_SECONDS = 5
-_FREE_CONNECTION_SECONDS = 5.0
-_PATIENCE_SECONDS = 30.0  # how long a repeatable operation waits for a server that is away
+_FREE_CONNECTION_SECONDS = 2.0
+# How long an operation waits for a server that is away: one that may come again, and one whose caller tries again.
+_PATIENCE_SECONDS, _SHORT_PATIENCE_SECONDS = 30.0, 1.0
 _PAUSE_SECONDS = (0.02, 0.5)
+_TELL_SECONDS = 10.0  # one line in this time while an operation waits
 
-# The server is away, restarts, or refuses for now: not the operation's fault.
-_PASSING = (psycopg.OperationalError, psycopg.InterfaceError, errors.ReadOnlySqlTransaction)
 # The server chose us to give way to others. It has changed nothing.
 _GIVE_WAY = (errors.DeadlockDetected, errors.SerializationFailure)
+# The server is away, restarts, or refuses for now: not the operation's fault.
+_PASSING = (psycopg.OperationalError, psycopg.InterfaceError, errors.ReadOnlySqlTransaction)
 
 
 class PostgresSession:
@@ -86,6 +99,7 @@ class PostgresDriver:
         lease_seconds: float = 30.0,
         pooler: bool = False,
         settling_seconds: float | None = None,
+        server_clock: bool = True,
         session: Callable[[Connection, dict[str, str]], PostgresSession] = PostgresSession,
     ) -> None:
         self.name = shown_url(url)
@@ -97,6 +111,7 @@ class PostgresDriver:
         self._options = _connection_options(durability, pooler)
         # After an outage all leases have run out at once: nobody is taken for dead until everybody had time to renew.
         self._settling_seconds = lease_seconds if settling_seconds is None else settling_seconds
+        self._time = SERVER_TIME if server_clock else "NULL::float8"
         statements = sql.statements("postgres") | sql.statements("postgres", "leases")
         self._statements = {name: self._filled_in(text) for name, text in statements.items()}
         self._make_session = session
@@ -106,7 +121,12 @@ class PostgresDriver:
         renew_in_child(self)
 
     def _filled_in(self, text: str) -> str:
-        values = {"schema": f'"{self.schema}"', "lease": f"{self.lease_seconds!r}", "max_crashes": str(MAX_CRASHES)}
+        values = {
+            "schema": f'"{self.schema}"',
+            "time": self._time,
+            "lease": f"{self.lease_seconds!r}",
+            "max_crashes": str(MAX_CRASHES),
+        }
         for name, value in values.items():
             text = text.replace(f"{{{name}}}", value)
         return text
@@ -115,7 +135,8 @@ class PostgresDriver:
         logger = logging.getLogger("psycopg.pool")
         if logger.level == logging.NOTSET:
             logger.setLevel(logging.CRITICAL)  # it complains for each try, and each time we say what is wrong
-        self._in_touch_since = awake_seconds()
+        self._in_touch_since = self._last_contact = awake_seconds()
+        self._tell_at = 0.0
         self._pid = os.getpid()
         self._reopening = threading.Lock()
         self._migrate()
@@ -149,31 +170,48 @@ class PostgresDriver:
     # --- transactions --------------------------------------------------------------------------------------------
 
     def write(self, operation: Callable[[Any], T], repeatable: bool = False) -> T:
-        return self._insist(lambda: self._transact(operation), _PATIENCE_SECONDS if repeatable else 0.0, repeatable)
+        patience = _PATIENCE_SECONDS if repeatable else _SHORT_PATIENCE_SECONDS
+        return self._insist(lambda: self._transact(operation), patience, repeatable)
 
     def read(self, operation: Callable[[Any], T]) -> T:
-        return self._insist(lambda: self._snapshot(operation), _FREE_CONNECTION_SECONDS, True)
+        return self._insist(lambda: self._snapshot(operation), _PATIENCE_SECONDS, True)
 
     def _insist(self, attempt: Callable[[], T], patience: float, repeatable: bool) -> T:
+        """Try again what has changed nothing, and what may come again, until it works or the patience is at its end."""
         give_up_at = time.monotonic() + patience
         pause, longest = _PAUSE_SECONDS
         while True:
             self._check_open()
             try:
-                return attempt()
-            except _GIVE_WAY as error:
-                if time.monotonic() > max(give_up_at, time.monotonic() + pause):
-                    raise self._translate(error) from error
+                value = attempt()
+                self._in_touch()
+                return value
             except (_InDoubt, *_PASSING) as error:
                 cause = error.__cause__ if isinstance(error, _InDoubt) else error
                 assert isinstance(cause, psycopg.Error)
-                self._lost_touch(cause)
                 if time.monotonic() >= give_up_at or (isinstance(error, _InDoubt) and not repeatable):
                     raise self._translate(cause) from cause
+                self._wait_for_server(cause)
             except psycopg.Error as error:
                 raise self._translate(error) from error
             time.sleep(pause)
             pause = min(2 * pause, longest)
+
+    def _in_touch(self) -> None:
+        """Whoever was cut off or asleep for long cannot tell who else was: everybody gets time to renew its lease."""
+        now = awake_seconds()
+        if now - self._last_contact > self.lease_seconds / 3:
+            self._in_touch_since = now
+        self._last_contact = now
+
+    def _wait_for_server(self, error: psycopg.Error) -> None:
+        if not isinstance(error, (PoolTimeout, *_GIVE_WAY)):
+            with contextlib.suppress(psycopg.Error):
+                self._pool.check()  # others that were cut at the same moment
+        away = awake_seconds() - self._last_contact
+        if away > _SHORT_PATIENCE_SECONDS and not self._presences and time.monotonic() >= self._tell_at:
+            self._tell_at = time.monotonic() + _TELL_SECONDS  # where there is a worker, it is the one to tell
+            log.warning("waiting for the database: %s", self._translate(error))
 
     def _transact(self, operation: Callable[[Any], T]) -> T:
         committing = False
@@ -202,26 +240,35 @@ class PostgresDriver:
                 if not connection.broken:
                     connection.execute(b"ROLLBACK")
 
-    def _lost_touch(self, error: psycopg.Error) -> None:
-        if not isinstance(error, PoolTimeout):
-            self._pool.check()  # others that were cut at the same moment
-        self._in_touch_since = awake_seconds()
-
     def _translate(self, error: psycopg.Error) -> StorageError:
         text = str(error).strip().partition("\n")[0] or type(error).__name__
-        if isinstance(error, errors.ReadOnlySqlTransaction):
-            return StorageError(f"{self.name} is read-only for now; wait for it, or point tq at the writable server")
-        if isinstance(error, (errors.InsufficientPrivilege, errors.InvalidPassword, errors.InvalidCatalogName)):
-            return DatabaseUnusable(f"cannot use {self.name}: {text}; ask for the rights, or give another database")
-        if isinstance(error, errors.UndefinedTable):
-            return DatabaseUnusable(
-                f"schema {self.schema} of {self.name} has lost tables of tq ({text}); restore it from a backup"
-            )
-        if isinstance(error, _GIVE_WAY):
-            return StorageBusy(f"{self.name}: others were in the way, again and again ({text}); try again")
-        if isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)):
-            return StorageError(f"cannot reach {self.name}: {text}; check that the server runs, and the address")
+        match error:
+            case PoolTimeout():
+                return self._why_none_is_free()
+            case errors.ReadOnlySqlTransaction():
+                return StorageError(
+                    f"{self.name} is read-only for now; wait for it, or point tq at the writable server"
+                )
+            case errors.DiskFull():
+                return StorageFull(f"{self.name} has no room left ({text}); free some, nothing accepted is lost")
+            case errors.InsufficientPrivilege() | errors.InvalidPassword() | errors.InvalidCatalogName():
+                return DatabaseUnusable(f"cannot use {self.name}: {text}; ask for the rights, or give another database")
+            case errors.UndefinedTable():
+                return DatabaseUnusable(
+                    f"schema {self.schema} of {self.name} has lost tables of tq ({text}); restore it from a backup"
+                )
+            case errors.DeadlockDetected() | errors.SerializationFailure():
+                return StorageBusy(f"{self.name}: others were in the way, again and again ({text}); try again")
+            case psycopg.OperationalError() | psycopg.InterfaceError():
+                return StorageError(f"cannot reach {self.name}: {text}; check that the server runs, and the address")
         return StorageError(f"{self.name}: {text}")
+
+    def _why_none_is_free(self) -> StorageError:
+        try:
+            self.connect().close()
+        except StorageError as error:
+            return error
+        return StorageBusy(f"all {_CONNECTIONS} connections to {self.name} are in use; use fewer threads, or try again")
 
     # --- worker processes ----------------------------------------------------------------------------------------
 
@@ -231,10 +278,11 @@ class PostgresDriver:
         self._presences.append(seat)
         return seat
 
-    def autopsy(self, worker: WorkerRecord) -> Autopsy | None:
-        if awake_seconds() - self._in_touch_since < self._settling_seconds:
+    def autopsy(self, session: PostgresSession, worker: WorkerRecord) -> Autopsy | None:
+        settling = awake_seconds() - self._in_touch_since < self._settling_seconds
+        if settling or not session.rows("lease_expired", (worker.id,)):
             return None
-        return self.read(lambda session: _autopsy(session, worker.id))
+        return Autopsy(frozenset((id_, version) for id_, version in session.rows("started_by", (worker.id,))))
 
     def bury(self, worker: WorkerRecord) -> None:
         """It leaves nothing outside the database."""
@@ -264,12 +312,6 @@ class PostgresDriver:
 
 
 _inherited: list[Any] = []  # what a forked child must neither use nor close
-
-
-def _autopsy(session: PostgresSession, worker_id: str) -> Autopsy | None:
-    if not session.rows("lease_expired", (worker_id,)):
-        return None
-    return Autopsy(frozenset((id_, version) for id_, version in session.rows("started_by", (worker_id,))))
 
 
 def _connection_options(durability: str, pooler: bool) -> dict[str, Any]:

@@ -267,7 +267,7 @@ class SqliteDriver:
     def _known_workers(self) -> set[str]:
         return {row[0] for row in self.read(lambda session: session.rows("list_workers"))}
 
-    def autopsy(self, worker: WorkerRecord) -> Autopsy | None:
+    def autopsy(self, session: SqliteSession, worker: WorkerRecord) -> Autopsy | None:
         return presence.autopsy(self.folder, worker)
 
     def bury(self, worker: WorkerRecord) -> None:

@@ -69,16 +69,16 @@ class Store:
         """Settle what has ended and claim what comes next, together or not at all."""
 
         def operation(session: Session) -> Exchange:
-            now = clock()  # read where no other writes: whoever waited for that must not count time twice
-            enlisted = bool(session.rows("still_enlisted", (worker_id,)))
+            enlisted = session.rows("still_enlisted", (worker_id,))
+            now = _time(enlisted, clock)
             lost = self._settle(session, worker_id, settlements, now)
             paused = {row[0] for row in session.rows("paused_types")}
             open_ = enlisted and EVERY_TYPE not in paused
             free = [want for want in wants if want.type not in paused] if open_ else []
-            claimed, look_again_at = self._claim(session, worker_id, free, now) if free else ([], None)
+            claimed, next_at = self._claim(session, worker_id, free, now, clock) if free else ([], None)
             session.hungry |= len(claimed) < sum(want.room for want in wants)
             session.rings |= any(settlement.frees_place for settlement in settlements)
-            return Exchange(claimed, lost, look_again_at, paused, enlisted)
+            return Exchange(claimed, lost, None if next_at is None else next_at - now, paused, bool(enlisted))
 
         return self._driver.write(operation)
 
@@ -102,12 +102,15 @@ class Store:
         return [settlement.task for at, settlement in enumerate(given) if at not in still_ours]
 
     def _claim(
-        self, session: Session, worker_id: str, wants: Sequence[Want], now: float
+        self, session: Session, worker_id: str, wants: Sequence[Want], now: float, clock: Callable[[], float]
     ) -> tuple[list[ClaimedTask], float | None]:
+        """Claim what is wanted and ready; answer also with when there may be more."""
         next_due = self._promote(session, now)
         claimed: list[ClaimedTask] = []
         moments = [] if next_due is None else [next_due]
         for want in sorted(wants, key=_shared):
+            if _shared(want):  # counted and spent by one worker at a time
+                now = _time(session.rows("lock_limits", (want.type,)), clock)
             claimed += self._claim_type(session, worker_id, want, now, moments)
         return claimed, min(moments, default=None)
 
@@ -125,8 +128,6 @@ class Store:
     ) -> list[ClaimedTask]:
         """Claim one type within its shared limits; note in `moments` when a token is due."""
         count = want.room
-        if _shared(want):
-            session.rows("lock_limits", (want.type,))
         if want.global_limit is not None:
             count = min(count, want.global_limit - session.rows("running_of_type", (want.type,))[0][0])
         bucket = None
@@ -184,36 +185,51 @@ class Store:
         return [WorkerRecord._make(row) for row in self._driver.read(lambda session: session.rows("list_workers"))]
 
     def owned_by(self, worker_id: str) -> list[ClaimedTask]:
-        rows = self._driver.read(lambda session: session.rows("owned_by", (worker_id,)))
-        return [ClaimedTask._make(row) for row in rows]
+        """What a worker has claimed and not settled, once no exchange of it is under way any more: one whose answer was
+        lost may still be on its way in the database."""
+
+        def operation(session: Session) -> list[Row]:
+            session.rows("hold_worker", (worker_id,))
+            return session.rows("owned_by", (worker_id,))
+
+        return [ClaimedTask._make(row) for row in self._driver.write(operation)]
 
     def recover(self, my_id: str, decide: Decide, now: float) -> list[ClaimedTask]:
         """Take over from workers that have died. A task whose handler never started gets its attempt back."""
         recovered: list[ClaimedTask] = []
-        for worker in self.workers():
-            autopsy = self._driver.autopsy(worker) if worker.id != my_id else None
-            if autopsy is None:
-                continue
+        for worker, autopsy, tasks in self._driver.read(partial(self._dead_workers, my_id=my_id)):
             # Decided here, and not in the transaction: a rule of set_backoff() is the program's own code.
-            settlements = [
-                Settlement(task, decide(task, _end_of(task, worker, autopsy))) for task in self.owned_by(worker.id)
-            ]
-            tasks = self._driver.write(partial(self._recover_one, worker=worker, settlements=settlements, now=now))
-            if tasks is not None:
+            settlements = [Settlement(task, decide(task, _end_of(task, worker, autopsy))) for task in tasks]
+            taken_over = self._driver.write(
+                partial(self._recover_one, worker=worker, autopsy=autopsy, settlements=settlements, now=now)
+            )
+            if taken_over is not None:
                 self._driver.bury(worker)
-                recovered += tasks
+                recovered += taken_over
         return recovered
 
+    def _dead_workers(self, session: Session, my_id: str) -> list[tuple[WorkerRecord, Autopsy, list[ClaimedTask]]]:
+        found = []
+        for worker in map(WorkerRecord._make, session.rows("list_workers")):
+            autopsy = self._driver.autopsy(session, worker) if worker.id != my_id else None
+            if autopsy is not None:
+                owned = session.rows("owned_by", (worker.id,))
+                found.append((worker, autopsy, [ClaimedTask._make(row) for row in owned]))
+        return found
+
     def _recover_one(
-        self, session: Session, worker: WorkerRecord, settlements: Sequence[Settlement], now: float
+        self, session: Session, worker: WorkerRecord, autopsy: Autopsy, settlements: Sequence[Settlement], now: float
     ) -> list[ClaimedTask] | None:
-        """None where another one is about to recover the worker: its list of started tasks is still needed."""
-        session.rows("hold_worker", (worker.id,))
-        if self._driver.autopsy(worker) is None:
+        """None where something has changed since the look: another one has recovered the worker, or it lives after all,
+        or it claimed, started or settled something before it died. What it left is needed for another look."""
+        held = session.rows("hold_worker", (worker.id,))
+        owned = {ClaimedTask._make(row) for row in session.rows("owned_by", (worker.id,))}
+        tasks = [settlement.task for settlement in settlements]
+        if not held or owned != set(tasks) or self._driver.autopsy(session, worker) != autopsy:
             return None
-        lost = self._settle(session, worker.id, settlements, now)
+        self._settle(session, worker.id, settlements, now)
         session.change("delete_worker", (worker.id,))
-        return [settlement.task for settlement in settlements if settlement.task not in lost]
+        return tasks
 
     # --- looking -------------------------------------------------------------------------------------------------
 
@@ -256,6 +272,12 @@ class Store:
 
 def _without_long_input(spec: TaskSpec) -> TaskSpec:
     return spec if len(spec.input) <= _LONG_INPUT else spec._replace(input=None)  # type: ignore[arg-type]
+
+
+def _time(rows: list[Row], clock: Callable[[], float]) -> float:
+    """What time it is inside the transaction, where nobody counts it twice who had to wait: by the database, where
+    workers on several machines share it; else by our own clock."""
+    return rows[0][0] if rows and rows[0][0] is not None else clock()
 
 
 def _shared(want: Want) -> str:

@@ -1,6 +1,10 @@
 -- name: mark_started
--- Says that the handler of a claimed task is about to run, if the task is still exactly the one that was claimed.
-UPDATE {schema}.tasks SET started = true WHERE id = $1 AND version = $2 AND status = 'in-progress';
+-- Says that the handler of a claimed task is about to run, if the task is still exactly the one that was claimed and
+-- its worker is not about to be declared dead.
+UPDATE {schema}.tasks SET started = true
+WHERE id = $1 AND version = $2 AND status = 'in-progress' AND EXISTS (
+    SELECT 1 FROM {schema}.workers
+    WHERE workers.id = worker_id AND lease_until > extract(epoch FROM clock_timestamp()) FOR KEY SHARE);
 
 -- name: started_by
 -- Of what a worker has claimed and not settled, the claims that a crash costs an attempt.

@@ -69,8 +69,10 @@ INSERT INTO {schema}.finished_counts AS kept (type, status, count) VALUES ($1, $
 ON CONFLICT (type, status) DO UPDATE SET count = kept.count + excluded.count;
 
 -- name: lock_limits
--- Holds the shared limits of a type, so that nobody else counts its running tasks or spends its tokens meanwhile.
-SELECT pg_advisory_xact_lock(hashtextextended('{schema} limits ' || $1, 0));
+-- Holds the shared limits of a type, so that nobody else counts its running tasks or spends its tokens meanwhile, and
+-- tells the time after that.
+WITH held AS MATERIALIZED (SELECT pg_advisory_xact_lock(hashtextextended('{schema} limits ' || $1, 0)))
+SELECT {time} FROM held;
 
 -- name: running_of_type
 -- How many tasks of a type run anywhere: the running rows themselves, so that no counter can leak.
@@ -142,8 +144,8 @@ VALUES ($1, $2, $3, $4, $5, extract(epoch FROM clock_timestamp()) + {lease})
 ON CONFLICT (id) DO UPDATE SET lease_until = excluded.lease_until;
 
 -- name: still_enlisted
--- Whether this worker counts as living; nobody can declare it dead before the transaction ends.
-SELECT 1 FROM {schema}.workers WHERE id = $1 FOR KEY SHARE;
+-- One row if this worker counts as living, with the time; nobody can declare it dead before the transaction ends.
+SELECT {time} FROM {schema}.workers WHERE id = $1 FOR KEY SHARE;
 
 -- name: hold_worker
 -- Keeps a worker's row as it is until the transaction ends: it can neither renew its lease nor claim meanwhile.

@@ -53,8 +53,8 @@ INSERT INTO finished_counts (type, status, count) VALUES (?1, ?2, ?3)
 ON CONFLICT (type, status) DO UPDATE SET count = count + excluded.count;
 
 -- name: lock_limits
--- Holds the shared limits of a type. Here the write lock does so already.
-SELECT ?1;
+-- Holds the shared limits of a type, and tells the time after that. Here the write lock holds them, and our own clock tells.
+SELECT NULL WHERE ?1 IS NOT NULL;
 
 -- name: running_of_type
 -- How many tasks of a type run anywhere: the running rows themselves, so that no counter can leak.
@@ -124,8 +124,8 @@ INSERT INTO workers (id, host, pid, identity, started_at) VALUES (?1, ?2, ?3, ?4
 ON CONFLICT DO NOTHING;
 
 -- name: still_enlisted
--- Whether this worker counts as living.
-SELECT 1 FROM workers WHERE id = ?1;
+-- One row if this worker counts as living, with the time. Here our own clock tells it.
+SELECT NULL FROM workers WHERE id = ?1;
 
 -- name: hold_worker
 -- Keeps a worker's row as it is until the transaction ends. Here the write lock does so already.
