@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import traceback
@@ -32,7 +33,8 @@ def child(work: Callable[[], Any]) -> Iterator[tuple[int, Callable[[], Any]]]:
         yield pid, lambda: _answer(reader)
     finally:
         os.close(reader)
-        os.waitpid(pid, 0)
+        with contextlib.suppress(ChildProcessError):  # the test has waited for it
+            os.waitpid(pid, 0)
 
 
 def _report(work: Callable[[], Any], writer: int) -> None:
@@ -40,7 +42,7 @@ def _report(work: Callable[[], Any], writer: int) -> None:
         report = {"answer": work()}
     except BaseException:
         report = {"failure": traceback.format_exc()}
-    with os.fdopen(writer, "w") as pipe:
+    with contextlib.suppress(BrokenPipeError), os.fdopen(writer, "w") as pipe:  # nobody may want to know
         json.dump(report, pipe)
     os._exit(0)
 

@@ -68,6 +68,16 @@ class DatabaseReplaced(StorageError):
     """The database file was deleted, moved or replaced while it was in use."""
 
 
+class QueueMoved(StorageError):
+    """The queue lives in another database now, or will in a moment, and this program could not follow it there."""
+
+    def __init__(self, message: str, target: str, schema: str, done: bool) -> None:
+        super().__init__(message)
+        self.target = target
+        self.schema = schema
+        self.done = done
+
+
 class StorageFull(StorageError):
     """The disk, or the quota, is full. What was accepted before is safe."""
 

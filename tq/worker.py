@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from tq.clock import Clock
-from tq.errors import NotInitialised, StorageError, TaskInterrupted, TaskTimeout
+from tq.errors import NotInitialised, QueueMoved, StorageError, TaskInterrupted, TaskTimeout
 from tq.lanes.job import Basket, Job, Lane
 from tq.models import (
     DEFAULT_TIMEOUT,
@@ -108,6 +108,8 @@ class Worker:
             self._say_goodbye()
         except NotInitialised:
             log.warning("the queue was closed while tasks ran; the next worker on this database takes them over")
+        except QueueMoved as moved:
+            log.critical("the worker ends: %s", moved)
         except Exception:
             log.critical("the worker met an error that it cannot work with, and ends", exc_info=True)
         finally:
@@ -116,7 +118,7 @@ class Worker:
     def _guarded_step(self) -> float:
         try:
             return self.step()
-        except NotInitialised:
+        except (NotInitialised, QueueMoved):
             raise
         except StorageError as error:
             self._in_doubt = self._look = True

@@ -18,7 +18,8 @@ from tests.waiting import eventually
 from tq import TaskQueue
 from tq.errors import InvalidOption, SchemaTooNew, StorageError
 from tq.models import Succeeded, Want
-from tq.storage.postgres import PostgresDriver, PostgresSession, ddl, shown_url
+from tq.storage.address import shown
+from tq.storage.postgres import PostgresDriver, PostgresSession, ddl
 from tq.storage.store import Store
 
 
@@ -67,7 +68,7 @@ def test_a_schema_that_is_not_a_plain_name_is_refused(name: Any):
 
 def test_a_password_is_never_shown():
     url = "postgresql://ada:secret@db.example.com:5433/app?sslmode=require"
-    assert shown_url(url) == "postgresql://db.example.com:5433/app"
+    assert shown(url) == "postgresql://db.example.com:5433/app"
     with pytest.raises(StorageError, match="cannot reach") as refused:
         TaskQueue().init("postgresql://ada:secret@localhost:1/app")
     assert "secret" not in str(refused.value)

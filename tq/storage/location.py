@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tq.errors import InvalidOption, MissingExtra
+from tq.storage import address
+from tq.storage.driver import Driver
+from tq.storage.following import FollowingDriver
 from tq.storage.store import Store
 
 DEFAULT_DATABASE = "tq.db"
@@ -28,16 +31,19 @@ class Location(NamedTuple):
     @property
     def shown(self) -> str:
         """As messages and logs may show it: without a password."""
-        if not self.is_postgres:
-            return self.address
-        return str(_postgres().shown_url(self.address))
+        return address.shown(self.address) if self.is_postgres else self.address
 
     def opened(self) -> Store:
         if self.is_postgres:
-            return Store(_postgres().PostgresDriver(self.address, self.durability, **dict(self.options)))
+            return Store(self._open_postgres(self.address, **dict(self.options)))
         from tq.storage.sqlite import SqliteDriver  # opened late: importing tq loads no database
 
-        return Store(SqliteDriver(Path(self.address), self.durability))
+        path = Path(self.address)
+        return Store(FollowingDriver(lambda: SqliteDriver(path, self.durability), self._open_postgres))
+
+    def _open_postgres(self, url: str, **options: Any) -> Driver:
+        driver: Driver = _postgres().PostgresDriver(url, self.durability, **options)
+        return driver
 
 
 def locate(database: str | os.PathLike[str] | sqlite3.Connection | None, durability: str, **options: Any) -> Location:

@@ -6,8 +6,9 @@ import re
 import sqlite3
 from pathlib import Path
 
-from tq.errors import DatabaseUnusable, SchemaTooNew
+from tq.errors import DatabaseUnusable, QueueMoved, SchemaTooNew
 from tq.storage import sql
+from tq.storage.address import shown
 
 
 def migrate(connection: sqlite3.Connection, path: Path) -> None:
@@ -37,6 +38,19 @@ def schema_version(connection: sqlite3.Connection) -> int:
         return 0
     rows = connection.execute("SELECT version FROM tq_schema").fetchall()
     return int(rows[0][0]) if rows else 0
+
+
+def moved(connection: sqlite3.Connection, path: Path) -> QueueMoved | None:
+    """Where the queue in this file has gone, or is about to go; None while it lives here."""
+    if not _has_table(connection, "tq_move"):
+        return None
+    for target, schema, done in connection.execute("SELECT target, schema, done FROM tq_move WHERE fenced"):
+        if done:
+            text = f"the queue in {path} has moved to {shown(target)}; point this program there"
+        else:
+            text = f"the queue in {path} is being moved to {shown(target)}; try again when `tq move` has ended"
+        return QueueMoved(text, target, schema, bool(done))
+    return None
 
 
 _CREATED_TABLE = re.compile(r"^CREATE TABLE (\w+)", re.MULTILINE)

@@ -13,7 +13,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import psycopg
@@ -33,6 +33,7 @@ from tq.errors import (
 from tq.forking import renew_in_child
 from tq.models import MAX_CRASHES, WorkerRecord
 from tq.storage import sql
+from tq.storage.address import shown
 from tq.storage.driver import Autopsy, Row
 from tq.storage.postgres_presence import LeasePresence, awake_seconds
 
@@ -41,7 +42,7 @@ T = TypeVar("T")
 Connection = psycopg.Connection[Row]
 
 DEFAULT_SCHEMA = "tq"
-_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,40}")
+_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,47}")
 SERVER_TIME = "extract(epoch FROM clock_timestamp())::float8"
 _CONNECTIONS = 10
 _CONNECT_SECONDS = 5
@@ -69,7 +70,7 @@ class PostgresSession:
         self.hungry = False
 
     def _execute(self, statement: str, parameters: Sequence[Any]) -> psycopg.Cursor[Row]:
-        return self._connection.execute(self._sql[statement].encode(), parameters)
+        return self._connection.execute(self._sql[statement].encode(), parameters or None)
 
     def rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[Row]:
         return self._execute(statement, parameters).fetchall()
@@ -100,9 +101,11 @@ class PostgresDriver:
         pooler: bool = False,
         settling_seconds: float | None = None,
         server_clock: bool = True,
+        statements: Mapping[str, str] | None = None,
         session: Callable[[Connection, dict[str, str]], PostgresSession] = PostgresSession,
     ) -> None:
-        self.name = shown_url(url)
+        _check_address(url)
+        self.name = shown(url)
         self.schema = checked_schema(schema)
         self.channel = f"tq_{self.schema}"
         self.lease_seconds = lease_seconds
@@ -112,8 +115,8 @@ class PostgresDriver:
         # After an outage all leases have run out at once: nobody is taken for dead until everybody had time to renew.
         self._settling_seconds = lease_seconds if settling_seconds is None else settling_seconds
         self._time = SERVER_TIME if server_clock else "NULL::float8"
-        statements = sql.statements("postgres") | sql.statements("postgres", "leases")
-        self._statements = {name: self._filled_in(text) for name, text in statements.items()}
+        known = {**sql.statements("postgres"), **sql.statements("postgres", "leases"), **(statements or {})}
+        self._statements = {name: self._filled_in(text) for name, text in known.items()}
         self._make_session = session
         self._presences: list[LeasePresence] = []
         self._closed = False
@@ -337,7 +340,7 @@ def _connection_options(durability: str, pooler: bool) -> dict[str, Any]:
 def checked_schema(name: Any) -> str:
     if not isinstance(name, str) or not _SCHEMA.fullmatch(name):
         raise InvalidOption(
-            f"schema={name!r}: give a name of small letters, digits and underscores, up to 41, such as {DEFAULT_SCHEMA}"
+            f"schema={name!r}: give a name of small letters, digits and underscores, up to 48, such as {DEFAULT_SCHEMA}"
         )
     return name
 
@@ -383,12 +386,8 @@ def _schema_version(connection: Connection, schema: str) -> int:
     return int(rows[0][0]) if rows else 0
 
 
-def shown_url(url: str) -> str:
-    """The address as messages may show it: without a password."""
+def _check_address(url: str) -> None:
     try:
-        parts = conninfo_to_dict(url)
+        conninfo_to_dict(url)
     except psycopg.ProgrammingError as error:
         raise InvalidOption(f"this is not an address of a PostgreSQL database: {str(error).strip()}") from error
-    host = parts.get("host") or parts.get("hostaddr") or "localhost"
-    port = f":{parts['port']}" if parts.get("port") else ""
-    return f"postgresql://{host}{port}/{parts.get('dbname') or ''}"

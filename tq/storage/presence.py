@@ -120,6 +120,14 @@ def autopsy(folder: Path, worker: WorkerRecord) -> Autopsy | None:
         os.close(fd)
 
 
+def started_by(folder: Path, worker: WorkerRecord) -> frozenset[tuple[str, int]] | None:
+    """What a worker has listed as started, be it dead or alive; None where nobody can tell."""
+    try:
+        return _started((folder / (worker.id + SUFFIX)).read_bytes())
+    except FileNotFoundError:
+        return None
+
+
 def _started(content: bytes) -> frozenset[tuple[str, int]] | None:
     """The listed claims. After a reboot the list may never have reached the disk: then nobody can tell."""
     if content[:_HEADER].rstrip(b"\0").decode(errors="replace") != boot_id():

@@ -22,7 +22,7 @@ from tq.models import WorkerRecord
 from tq.storage import bell, presence, sql, sqlite_file
 from tq.storage.driver import Autopsy, Row
 from tq.storage.group_commit import Entry, GroupCommit
-from tq.storage.migrate import migrate
+from tq.storage.migrate import migrate, moved
 from tq.storage.presence import LockFilePresence
 from tq.storage.write_lock import WriteLock
 
@@ -82,6 +82,9 @@ class SqliteSession:
     def close(self) -> None:
         self._connection.close()
 
+    def moved(self, path: Path) -> StorageError | None:
+        return moved(self._connection, path)
+
     def rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[Row]:
         return self._execute(statement, parameters).fetchall()
 
@@ -99,6 +102,7 @@ class SqliteDriver:
         durability: str = "full",
         *,
         statements: dict[str, str] | None = None,
+        although_moved: bool = False,
         session: Callable[[sqlite3.Connection, dict[str, str]], SqliteSession] = SqliteSession,
         write_lock: Callable[[Path], WriteLock] = WriteLock,
     ) -> None:
@@ -106,6 +110,7 @@ class SqliteDriver:
         self._name = str(self.path)
         self.folder = self.path.with_name(self.path.name + "-tq")
         self._durability = durability
+        self._although_moved = although_moved  # for the mover alone
         self._statements = statements or sql.statements("sqlite")
         self._make_session = session
         self._make_lock = write_lock
@@ -142,10 +147,17 @@ class SqliteDriver:
         try:
             connection = sqlite_file.connect(self.path, self._durability)
             self._writer = self._make_session(connection, self._statements)
-            migrate(connection, self.path)
+            if not self._although_moved:
+                self._refuse_if_moved(connection)
+                migrate(connection, self.path)
             self._reader = self._session()
         except sqlite3.Error as error:
             raise sqlite_file.translate(error, self.path) from error
+
+    def _refuse_if_moved(self, connection: sqlite3.Connection) -> None:
+        gone = moved(connection, self.path)
+        if gone is not None:
+            raise gone
 
     def _session(self) -> SqliteSession:
         return self._make_session(sqlite_file.connect(self.path, self._durability), self._statements)
@@ -187,7 +199,7 @@ class SqliteDriver:
             pages = self._transact(session, entries) + _PAGES_PER_COMMIT
         except sqlite3.Error as error:
             self._drop_if_suspect(error)
-            raise sqlite_file.translate(error, self.path) from error
+            raise self._translated(error, self._writer) from error
         wake = session.rings and (self._lock.hungry or session.hungry)  # one commit may hold both, of two threads
         self._lock.hungry = session.hungry or (self._lock.hungry and not wake)
         self._checkpoint_if_due(session, pages)
@@ -248,7 +260,12 @@ class SqliteDriver:
                 session = self._reader = self._reader or self._session()
                 return _snapshot(session, operation)
             except sqlite3.Error as error:
-                raise sqlite_file.translate(error, self.path) from error
+                raise self._translated(error, self._reader) from error
+
+    def _translated(self, error: sqlite3.Error, session: SqliteSession | None) -> StorageError:
+        """A move takes the tables away: no program can change them any more, however far it hangs behind."""
+        gone = session.moved(self.path) if session is not None and "no such table" in str(error) else None
+        return gone or sqlite_file.translate(error, self.path)
 
     # --- worker processes ----------------------------------------------------------------------------------------
 

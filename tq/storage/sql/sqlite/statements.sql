@@ -107,8 +107,10 @@ INSERT INTO rate_buckets (type, tokens, filled_at) VALUES (?1, ?2, ?3)
 ON CONFLICT (type) DO UPDATE SET tokens = excluded.tokens, filled_at = excluded.filled_at;
 
 -- name: paused_types
--- The types that are paused; '' stands for all of them.
-SELECT type FROM settings WHERE name = 'paused';
+-- The types that are paused; '' stands for all of them. The last moments of a move
+-- are a pause too, which ends by itself if the mover dies.
+SELECT DISTINCT type FROM settings WHERE name = 'paused'
+    OR (name = 'moving' AND CAST(value AS REAL) > (julianday('now') - 2440587.5) * 86400.0);
 
 -- name: pause_type
 -- Pauses a type, or with '' the whole queue.

@@ -1,0 +1,162 @@
+-- name: make_move_table
+-- Which move fills this schema, and how far it has come.
+CREATE TABLE IF NOT EXISTS {schema}.tq_move (id TEXT NOT NULL, cursor TEXT COLLATE "C" NOT NULL);
+
+-- name: read_move
+-- The move that fills this schema, if any.
+SELECT id, cursor FROM {schema}.tq_move;
+
+-- name: begin_move
+-- Starts from nothing, whatever an abandoned move has left. Keys are told apart when all is copied.
+TRUNCATE {schema}.tasks, {schema}.task_inputs, {schema}.attempts, {schema}.finished_counts, {schema}.workers,
+    {schema}.settings, {schema}.rate_buckets, {schema}.tq_move;
+DROP INDEX IF EXISTS {schema}.tasks_key;
+
+-- name: write_move
+-- The move that fills this schema from here on.
+INSERT INTO {schema}.tq_move (id, cursor) VALUES ($1, '');
+
+-- name: write_cursor
+-- Up to which task all are copied.
+UPDATE {schema}.tq_move SET cursor = $2 WHERE id = $1;
+
+-- name: copy_tasks
+-- Puts tasks into a schema that nobody works on yet, as they stand now.
+INSERT INTO {schema}.tasks AS task (id, type, input, status, version, attempts, last_attempt_at, output, error,
+    run_after, created_at, updated_at, completed_at, priority, key, max_attempts, timeout, crashes, worker_id,
+    attempts_allowed, progress)
+SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::integer[], $7::float8[],
+    $8::text[], $9::text[], $10::float8[], $11::float8[], $12::float8[], $13::float8[], $14::integer[], $15::text[],
+    $16::integer[], $17::float8[], $18::integer[], $19::text[], $20::integer[], $21::float8[])
+ON CONFLICT (id) DO UPDATE SET type = excluded.type, input = excluded.input, status = excluded.status,
+    version = excluded.version, attempts = excluded.attempts, last_attempt_at = excluded.last_attempt_at,
+    output = excluded.output, error = excluded.error, run_after = excluded.run_after,
+    created_at = excluded.created_at, updated_at = excluded.updated_at, completed_at = excluded.completed_at,
+    priority = excluded.priority, key = excluded.key, max_attempts = excluded.max_attempts,
+    timeout = excluded.timeout, crashes = excluded.crashes, worker_id = excluded.worker_id,
+    attempts_allowed = excluded.attempts_allowed, progress = excluded.progress;
+
+-- name: copy_inputs
+-- The long inputs of these tasks.
+INSERT INTO {schema}.task_inputs (task_id, input) SELECT * FROM unnest($1::text[], $2::text[])
+ON CONFLICT (task_id) DO UPDATE SET input = excluded.input;
+
+-- name: copy_attempts
+-- The recorded attempts of these tasks.
+INSERT INTO {schema}.attempts (task_id, version, attempt, outcome, error, started_at, ended_at, worker_id)
+SELECT * FROM unnest($1::text[], $2::bigint[], $3::integer[], $4::text[], $5::text[], $6::float8[], $7::float8[],
+    $8::text[])
+ON CONFLICT DO NOTHING;
+
+-- name: drop_tasks
+-- Tasks that were deleted at the source while they were copied.
+DELETE FROM {schema}.tasks WHERE id = ANY ($1::text[]);
+
+-- name: drop_inputs
+-- The long inputs of those.
+DELETE FROM {schema}.task_inputs WHERE task_id = ANY ($1::text[]);
+
+-- name: drop_attempts
+-- The recorded attempts of those.
+DELETE FROM {schema}.attempts WHERE task_id = ANY ($1::text[]);
+
+-- name: drop_small_tables
+-- Empties what is copied in one piece.
+TRUNCATE {schema}.workers, {schema}.settings, {schema}.finished_counts, {schema}.rate_buckets;
+
+-- name: copy_workers
+-- The worker processes, with time to come over; none for the dead.
+INSERT INTO {schema}.workers (id, host, pid, identity, started_at, lease_until)
+SELECT id, host, pid, identity, started_at, extract(epoch FROM clock_timestamp()) + seconds
+FROM unnest($1::text[], $2::text[], $3::integer[], $4::text[], $5::float8[], $6::float8[])
+    AS given (id, host, pid, identity, started_at, seconds);
+
+-- name: copy_settings
+-- The settings.
+INSERT INTO {schema}.settings (type, name, value) SELECT * FROM unnest($1::text[], $2::text[], $3::text[]);
+
+-- name: copy_counts
+-- The kept counts of ended tasks.
+INSERT INTO {schema}.finished_counts (type, status, count) SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[]);
+
+-- name: copy_buckets
+-- The token buckets.
+INSERT INTO {schema}.rate_buckets (type, tokens, filled_at) SELECT * FROM unnest($1::text[], $2::float8[], $3::float8[]);
+
+-- name: mark_claims
+-- What is claimed counts as started, for a living worker may start it at any moment; what the dead had not started
+-- does not.
+UPDATE {schema}.tasks SET started = (id != ALL ($1::text[])) WHERE status = 'in-progress';
+
+-- name: make_key_index
+-- Keys hold again.
+CREATE UNIQUE INDEX IF NOT EXISTS tasks_key ON {schema}.tasks (type, key) WHERE key IS NOT NULL;
+
+-- name: write_moved_in
+-- Says in the target which move it came by, for a move that was killed right after its last step.
+INSERT INTO {schema}.settings (type, name, value) VALUES ('', 'moved_in', $1);
+
+-- name: has_queue
+-- One row if the target schema has a queue.
+SELECT 1 FROM pg_catalog.pg_tables WHERE schemaname = $1 AND tablename = 'tasks';
+
+-- name: read_moved_in
+-- Which move the queue in the target came by, if any.
+SELECT value FROM {target}.settings WHERE type = '' AND name = 'moved_in';
+
+-- name: hold_target
+-- Keeps everybody out of the queue in the target.
+LOCK TABLE {target}.tasks IN ACCESS EXCLUSIVE MODE;
+
+-- name: target_in_use
+-- One row if the queue in the target has ever had a task.
+SELECT 1 WHERE EXISTS (SELECT 1 FROM {target}.tasks);
+
+-- name: make_target
+-- The schema where the queue will live.
+CREATE SCHEMA IF NOT EXISTS {target};
+
+-- name: open_target
+-- Puts the copied tables in the place of the target's empty ones, all at once.
+DROP TABLE IF EXISTS {target}.tasks, {target}.task_inputs, {target}.attempts, {target}.finished_counts,
+    {target}.workers, {target}.settings, {target}.rate_buckets, {target}.tq_schema;
+ALTER TABLE {schema}.tasks SET SCHEMA {target};
+ALTER TABLE {schema}.task_inputs SET SCHEMA {target};
+ALTER TABLE {schema}.attempts SET SCHEMA {target};
+ALTER TABLE {schema}.finished_counts SET SCHEMA {target};
+ALTER TABLE {schema}.workers SET SCHEMA {target};
+ALTER TABLE {schema}.settings SET SCHEMA {target};
+ALTER TABLE {schema}.rate_buckets SET SCHEMA {target};
+ALTER TABLE {schema}.tq_schema SET SCHEMA {target};
+DROP TABLE {schema}.tq_move;
+DROP SCHEMA {schema};
+
+-- name: drop_staging
+-- Forgets a move.
+DROP SCHEMA IF EXISTS {schema} CASCADE;
+
+-- name: checksum_tasks
+-- For each type and status: how many tasks, and a sum over all that they hold.
+SELECT type, status, count(*), sum(('x' || substr(md5(
+    id || '|' || version || '|' || attempts || '|' || crashes || '|' || priority
+    || '|' || coalesce(max_attempts::text, '-') || '|' || coalesce(attempts_allowed::text, '-')
+    || '|' || coalesce(key, '-') || '|' || coalesce(worker_id, '-') || '|' || coalesce(error, '-')
+    || '|' || coalesce(output, '-')
+    || '|' || coalesce(input, (SELECT input FROM {schema}.task_inputs WHERE task_id = id), '-')
+    || '|' || coalesce(encode(float8send(timeout), 'hex'), '-')
+    || '|' || coalesce(encode(float8send(last_attempt_at), 'hex'), '-')
+    || '|' || coalesce(encode(float8send(run_after), 'hex'), '-')
+    || '|' || encode(float8send(created_at), 'hex')
+    || '|' || encode(float8send(updated_at), 'hex')
+    || '|' || coalesce(encode(float8send(completed_at), 'hex'), '-')
+    ), 1, 15))::bit(60)::bigint)::text
+FROM {schema}.tasks GROUP BY type, status;
+
+-- name: checksum_attempts
+-- For each outcome: how many attempts, and a sum over all that they hold.
+SELECT '(attempts)', outcome, count(*), sum(('x' || substr(md5(
+    task_id || '|' || version || '|' || attempt || '|' || coalesce(error, '-') || '|' || coalesce(worker_id, '-')
+    || '|' || coalesce(encode(float8send(started_at), 'hex'), '-')
+    || '|' || encode(float8send(ended_at), 'hex')
+    ), 1, 15))::bit(60)::bigint)::text
+FROM {schema}.attempts GROUP BY outcome;
