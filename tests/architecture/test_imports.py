@@ -32,12 +32,12 @@ MAY_IMPORT = {
     "__init__": "errors models retry executor handle context queue default",
     "testing": "errors clock ids models storage scheduler worker handle context queue __init__",
     "web": "errors models payload handle context queue __init__",
-    "cli": "errors clock models payload handle context queue __init__ web",
+    "cli": "errors clock ids models payload storage handle context queue __init__ web",
     "__main__": "cli",
 }
 
 CORE_MAY_IMPORT = {*sys.stdlib_module_names, "tq", "typing_extensions"}
-NOT_CORE = ("web/", "cli/", "testing.py", "storage/postgres")
+NOT_CORE = ("web/", "cli/", "testing.py", "storage/postgres", "storage/move")
 
 
 def core() -> list[Source]:

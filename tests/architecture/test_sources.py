@@ -53,6 +53,11 @@ MAY_USE_CHANCE_OR_TIME = {
     ("storage/sqlite.py", "time.monotonic"): "patience with foreign programs, which live in real time",
     ("storage/postgres.py", "time.monotonic"): "patience with a server, which lives in real time",
     ("storage/postgres.py", "time.sleep"): "patience with a server, which lives in real time",
+    ("storage/following.py", "time.monotonic"): "patience with a move, which another process makes in real time",
+    ("storage/following.py", "time.sleep"): "patience with a move, which another process makes in real time",
+    ("storage/move.py", "time.monotonic"): "patience with workers, which live in real time",
+    ("storage/move.py", "time.sleep"): "patience with workers, which live in real time",
+    ("cli/move.py", "time.monotonic"): "a line that moves is drawn ten times in a second of real time",
     ("storage/postgres_presence.py", "time.monotonic"): "a lease runs out in real time",
 }
 
@@ -78,6 +83,7 @@ MAY_OPEN_A_FILE = {
     ("storage/sqlite_file.py", "_mounts"): "the kernel's list of mounts",
     ("storage/write_lock.py", "_open"): "the write lock beside the database",
     ("storage/presence.py", "__init__"): "the worker's own lock file",
+    ("storage/presence.py", "started_by"): "another worker's lock file",
     ("storage/presence.py", "autopsy"): "another worker's lock file",
     ("storage/presence.py", "_remove_if_free"): "another worker's lock file",
     ("storage/presence.py", "boot_id"): "the kernel's boot id",
@@ -108,7 +114,10 @@ CHANGES_A_TASK = re.compile(
 )
 GUARD = re.compile(r"\bWHERE\b.*\bstatus\s*(=|\bIN\b)", re.IGNORECASE)
 THE_STORE = "storage/store.py"
-OF_ONE_DRIVER = set(sql.statements("postgres", "leases"))  # how it shows that a worker lives, and what it has started
+# A move reads a file that is fenced, and fills a schema that nobody works on yet.
+OF_A_MOVE = {*sql.statements("postgres", "move"), *sql.statements("sqlite", "move")}
+# How a driver shows that a worker lives, and what it has started.
+OF_ONE_DRIVER = {*sql.statements("postgres", "leases"), *OF_A_MOVE}
 
 
 def test_the_statements_are_found():
@@ -122,13 +131,13 @@ def test_a_statement_says_in_a_sentence_what_it_does(statement: Statement):
 
 @each_statement
 def test_a_task_is_rewritten_only_from_a_status_that_is_named(statement: Statement):
-    if REWRITES_A_TASK.search(statement.sql):
+    if REWRITES_A_TASK.search(statement.sql) and statement.name not in OF_A_MOVE:
         assert GUARD.search(without_parentheses(statement.sql)), "an unguarded change robs another worker"
 
 
 @each_statement
 def test_an_accepted_task_is_never_replaced(statement: Statement):
-    if CHANGES_A_TASK.search(statement.sql):
+    if CHANGES_A_TASK.search(statement.sql) and statement.name not in OF_A_MOVE:
         assert not re.search(r"\bREPLACE\s+INTO\b|\bOR\s+REPLACE\b|\bDO\s+UPDATE\b", statement.sql, re.IGNORECASE)
 
 

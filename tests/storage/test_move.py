@@ -94,7 +94,7 @@ def test_a_move_leaves_no_traces_in_the_target(full: Path, schema: str):
 
 
 def killed_at(path: Path, schema: str, step: str, times: int = 1) -> bool:
-    """Whether a move that dies, as by kill -9, when it tells of a step for the so-and-so-many-th time, came that far."""
+    """Whether a move came to the n-th telling of a step, where it dies as by kill -9."""
 
     def tell(told: str, *_: int) -> None:
         nonlocal times
@@ -124,7 +124,7 @@ def test_killed_at_every_step_it_goes_on_where_it_was(full: Path, schema: str, m
     for step, times in BEHIND_THE_FENCE:
         assert killed_at(full, schema, step, times)
         assert fenced(full)
-    with pytest.raises(InvalidOption, match="has moved to .* already"):
+    with pytest.raises(InvalidOption, match=r"has moved to .* already"):
         mover(full, schema).run()
     target = opened(schema)
     assert everything(target) == before

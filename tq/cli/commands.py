@@ -24,7 +24,11 @@ class Command(NamedTuple):
         configure(parser)
 
 
-COMMANDS = (Command("demo", "watch a queue at work, and see that a kill -9 loses nothing", "tq.cli.demo:configure"),)
+COMMANDS = (
+    Command("demo", "watch a queue at work, and see that a kill -9 loses nothing", "tq.cli.demo:configure"),
+    Command("move", "take a queue from a SQLite file to PostgreSQL while it works", "tq.cli.move:configure"),
+    Command("db", "see to the database: print the statements that make its tables", "tq.cli.database:configure"),
+)
 
 
 def find(name: str) -> Command | None:

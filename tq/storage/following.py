@@ -117,7 +117,7 @@ class FollowingDriver:
         for seat in self._seats:
             seat.move(new)
         self._left_behind, self._driver = self._driver, new
-        log.warning("%s; this one has followed it", moved)
+        log.warning("followed the queue to %s; give this program that address when you restart it", shown(moved.target))
 
     def _new(self, moved: QueueMoved) -> Driver:
         try:

@@ -42,7 +42,7 @@ class Location(NamedTuple):
         return Store(FollowingDriver(lambda: SqliteDriver(path, self.durability), self._open_postgres))
 
     def _open_postgres(self, url: str, **options: Any) -> Driver:
-        driver: Driver = _postgres().PostgresDriver(url, self.durability, **options)
+        driver: Driver = postgres().PostgresDriver(url, self.durability, **options)
         return driver
 
 
@@ -82,11 +82,12 @@ def _address_of(database: str | os.PathLike[str] | sqlite3.Connection | None) ->
     return str(Path(text).expanduser())
 
 
-def _postgres() -> Any:
+def postgres() -> Any:
+    """The module of the PostgreSQL driver, or an error that says what to install."""
     try:
-        from tq.storage import postgres
+        from tq.storage import postgres as driver
     except ImportError as error:
         raise MissingExtra(
             f"PostgreSQL needs a package that is not installed ({error.name}): pip install 'tq-tasks[postgres]'"
         ) from error
-    return postgres
+    return driver

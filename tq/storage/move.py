@@ -192,7 +192,7 @@ class Move:
     def _complete(self, staging: PostgresDriver, copy: _Copy) -> list[Group]:
         """Behind the fence: the last changes, the small tables, and the comparison."""
         with _source(self._path, fenced=True) as source:
-            copy.all_tasks(source, self._tell)  # all of them, if an earlier move left the new side half empty
+            copy.all_tasks(source, self._tell_quietly)  # those that came last; all, if the new side was emptied
             copy.changes(source, self._tell, 0)
             copy.small_tables(source)
             self._tell("verify", 0, 1)
@@ -204,6 +204,9 @@ class Move:
                 "stays where it was: run the move again, and report this"
             )
         return here
+
+    def _tell_quietly(self, _: str, done: int, of: int) -> None:
+        self._tell("catch up", done, of)
 
     def _open(self, staging: PostgresDriver, record: Record) -> None:
         def operation(session: Session) -> None:
