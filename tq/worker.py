@@ -144,12 +144,13 @@ class Worker:
             self._end(job, outcome)
         if self.stopping:
             self._give_back(lambda type_: True)
+        configuring = self._scheduler.configuring(self._kinds())  # before the wants: it may end between the two
         wants = [] if self.stopping else self._wants()
         if self._unsettled or wants or self._look:
             self._exchange(wants)
         elif self._look_at <= now:
             self._look_at = now + self._poll_interval
-        return self._idle_seconds()
+        return self._idle_seconds(configuring)
 
     def _exchange(self, wants: list[Want]) -> None:
         ended = self._unsettled
@@ -250,7 +251,7 @@ class Worker:
             return 0
         return self._scheduler.ahead(kind, self._mean_seconds.get(kind.name), self._batch_size)
 
-    def _idle_seconds(self) -> float:
+    def _idle_seconds(self, configuring: float) -> float:
         if self._unsettled:
             return 0.0
         moments = [self._look_at, self._tidy_at]
@@ -259,7 +260,6 @@ class Worker:
         seconds = min(moments) - self._clock.monotonic()
         if any(self._in_flight[kind.name] > kind.worker_count for kind in self._kinds()):
             seconds = min(seconds, _UNSETTLED_SECONDS)
-        configuring = self._scheduler.configuring(self._kinds())
         return min(seconds, configuring) if configuring else seconds
 
     # --- handlers that take too long -----------------------------------------------------------------------------
