@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from tests.chaos.checker import check, rows, unfinished
+from tests.chaos.checker import check, unfinished
+from tests.chaos.databases import rows
 from tests.chaos.rig import Program, Rig, wait_until
 
 WORKERS, PRODUCERS = 4, 2

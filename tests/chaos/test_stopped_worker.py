@@ -5,7 +5,8 @@ from __future__ import annotations
 import signal
 import time
 
-from tests.chaos.checker import check, rows, unfinished
+from tests.chaos.checker import check, unfinished
+from tests.chaos.databases import rows
 from tests.chaos.rig import Rig, wait_until
 from tq import TaskQueue
 
