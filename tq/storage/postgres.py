@@ -171,7 +171,9 @@ class PostgresDriver:
 
     def write(self, operation: Callable[[Any], T], repeatable: bool = False) -> T:
         patience = _PATIENCE_SECONDS if repeatable else _SHORT_PATIENCE_SECONDS
-        return self._insist(lambda: self._transact(operation), patience, repeatable)
+        value = self._insist(lambda: self._transact(operation), patience, repeatable)
+        self._in_touch()
+        return value
 
     def read(self, operation: Callable[[Any], T]) -> T:
         return self._insist(lambda: self._snapshot(operation), _PATIENCE_SECONDS, True)
@@ -183,9 +185,7 @@ class PostgresDriver:
         while True:
             self._check_open()
             try:
-                value = attempt()
-                self._in_touch()
-                return value
+                return attempt()
             except (_InDoubt, *_PASSING) as error:
                 cause = error.__cause__ if isinstance(error, _InDoubt) else error
                 assert isinstance(cause, psycopg.Error)
@@ -198,9 +198,14 @@ class PostgresDriver:
             pause = min(2 * pause, longest)
 
     def _in_touch(self) -> None:
-        """Whoever was cut off or asleep for long cannot tell who else was: everybody gets time to renew its lease."""
+        """Whoever could not write for long cannot tell who else could not: everybody gets time to renew its lease.
+
+        A worker writes at least three times in the time of a lease. Half of one must have passed: a third is what lies
+        between two renewals when all is well (an idle worker never took anybody for dead). A lease that was renewed in
+        time outlives a shorter outage.
+        """
         now = awake_seconds()
-        if now - self._last_contact > self.lease_seconds / 3:
+        if now - self._last_contact > self.lease_seconds / 2:
             self._in_touch_since = now
         self._last_contact = now
 
