@@ -282,6 +282,24 @@ def fork_with_threads() -> None:
     os._exit(len(history.events("accepted")) != 41)
 
 
+def fork_and_exit() -> None:
+    """Children add, or do not, and end as programs do, with all that Python does then; the parent works on."""
+    open_queue()
+    work_on("plain", handle)
+    for number in range(4):
+        add("plain", {})
+        child = os.fork()
+        if not child:
+            if number % 2:
+                add("plain", {})
+            sys.exit(0)
+        add("plain", {})
+        assert os.waitpid(child, 0)[1] == 0
+        add("plain", {})
+        assert queue.join(60)
+    queue.stop()
+
+
 def fork_while_adding() -> None:
     """Forks again and again while other threads add; each child adds too."""
     open_queue()

@@ -33,6 +33,7 @@ class Program:
     """A running program. What it says on standard error is kept; `kill` remembers when it died."""
 
     def __init__(self, rig: Rig, name: str, arguments: tuple[object, ...]) -> None:
+        self.name = name
         self.errors = rig.folder / f"{name}-{len(rig.programs)}.err"
         where, options = address(rig.database)
         with self.errors.open("wb") as errors:
