@@ -117,6 +117,7 @@ class PostgresDriver:
         self._make_session = session
         self._presences: list[LeasePresence] = []
         self._closed = False
+        self._reopening = threading.Lock()
         self._open()
         renew_in_child(self)
 
@@ -135,11 +136,9 @@ class PostgresDriver:
         logger = logging.getLogger("psycopg.pool")
         if logger.level == logging.NOTSET:
             logger.setLevel(logging.CRITICAL)  # it complains for each try, and each time we say what is wrong
+        self._migrate()
         self._in_touch_since = self._last_contact = awake_seconds()
         self._tell_at = 0.0
-        self._pid = os.getpid()
-        self._reopening = threading.Lock()
-        self._migrate()
         # Without a minimum a broken connection is replaced when one is needed, at once, and not after a growing delay.
         self._pool = ConnectionPool(
             self._url,
@@ -151,6 +150,7 @@ class PostgresDriver:
             open=True,
             name=f"tq on {self.name}",
         )
+        self._pid = os.getpid()  # last: until now other threads of a forked child would find its parent's pool
 
     def connect(self) -> Connection:
         """A connection of its own, past the pool."""
