@@ -54,7 +54,12 @@ _TELL_SECONDS = 10.0  # one line in this time while an operation waits
 # The server chose us to give way to others. It has changed nothing.
 _GIVE_WAY = (errors.DeadlockDetected, errors.SerializationFailure)
 # The server is away, restarts, or refuses for now: not the operation's fault.
-_PASSING = (psycopg.OperationalError, psycopg.InterfaceError, errors.ReadOnlySqlTransaction)
+_PASSING = (
+    psycopg.OperationalError,
+    psycopg.InterfaceError,
+    errors.ReadOnlySqlTransaction,
+    errors.IdleInTransactionSessionTimeout,
+)
 
 
 class PostgresSession:
@@ -108,7 +113,7 @@ class PostgresDriver:
         self.lease_seconds = lease_seconds
         self.listens = not pooler
         self._url = url
-        self._options = _connection_options(durability, pooler)
+        self._options = _connection_options(durability, pooler, lease_seconds)
         # After an outage all leases have run out at once: nobody is taken for dead until everybody had time to renew.
         self._settling_seconds = lease_seconds if settling_seconds is None else settling_seconds
         self._time = SERVER_TIME if server_clock else "NULL::float8"
@@ -264,7 +269,7 @@ class PostgresDriver:
                 )
             case errors.DeadlockDetected() | errors.SerializationFailure():
                 return StorageBusy(f"{self.name}: others were in the way, again and again ({text}); try again")
-            case psycopg.OperationalError() | psycopg.InterfaceError():
+            case psycopg.OperationalError() | psycopg.InterfaceError() | errors.IdleInTransactionSessionTimeout():
                 return StorageError(f"cannot reach {self.name}: {text}; check that the server runs, and the address")
         return StorageError(f"{self.name}: {text}")
 
@@ -319,7 +324,7 @@ class PostgresDriver:
 _inherited: list[Any] = []  # what a forked child must neither use nor close
 
 
-def _connection_options(durability: str, pooler: bool) -> dict[str, Any]:
+def _connection_options(durability: str, pooler: bool, lease_seconds: float) -> dict[str, Any]:
     options: dict[str, Any] = {
         "autocommit": True,  # transactions are begun by name
         "cursor_factory": psycopg.RawCursor,
@@ -331,8 +336,12 @@ def _connection_options(durability: str, pooler: bool) -> dict[str, Any]:
     }
     if pooler:
         options["prepare_threshold"] = None
-    elif durability == "normal":
-        options["options"] = "-c synchronous_commit=off"
+        return options
+    # Whoever is stopped in the middle of a transaction holds rows that all others need, also to declare it dead.
+    settings = [f"-c idle_in_transaction_session_timeout={max(1, round(lease_seconds * 1000))}"]
+    if durability == "normal":
+        settings.append("-c synchronous_commit=off")
+    options["options"] = " ".join(settings)
     return options
 
 
