@@ -122,6 +122,8 @@ class PostgresDriver:
         self._make_session = session
         self._presences: list[LeasePresence] = []
         self._closed = False
+        self._apart: Connection | None = None
+        self._apart_guard = threading.Lock()
         self._reopening = threading.Lock()
         self._open()
         renew_in_child(self)
@@ -234,10 +236,33 @@ class PostgresDriver:
                         session.rows("ring", (self.channel,))
                     committing = True
             except psycopg.Error as error:
+                if isinstance(error, errors.ReadOnlySqlTransaction):
+                    connection.close()  # a session may stay read-only when the server no longer is: a new one asks again
                 if committing and not isinstance(error, _GIVE_WAY):
                     raise _InDoubt from error
                 raise
         return value
+
+    def change_apart(self, statement: str, parameters: Sequence[Any]) -> int:
+        """One statement, tried once, on a connection that no caller can take: leases are renewed while all wait."""
+        self._check_open()
+        with self._apart_guard:
+            changed = self._change_apart(statement, parameters)
+        self._in_touch()
+        return changed
+
+    def _change_apart(self, statement: str, parameters: Sequence[Any]) -> int:
+        try:
+            self._apart = self._apart or self.connect()
+            return self._make_session(self._apart, self._statements).change(statement, parameters)
+        except BaseException:
+            self._hang_up_apart()  # the next one gets a new connection
+            raise
+
+    def _hang_up_apart(self) -> None:
+        apart, self._apart = self._apart, None
+        if apart is not None:
+            apart.close()
 
     def _snapshot(self, operation: Callable[[Any], T]) -> T:
         """All statements see the same moment: no task is counted twice because it moved in between."""
@@ -310,7 +335,8 @@ class PostgresDriver:
     def after_fork(self) -> None:
         """In the child: leave the parent's connections alone. psycopg does not close them in another process."""
         self._reopening = threading.Lock()
-        _inherited.append((self._pool, self._presences))
+        _inherited.append((self._pool, self._apart, self._presences))
+        self._apart, self._apart_guard = None, threading.Lock()
         self._presences = []
 
     def close(self) -> None:
@@ -318,6 +344,7 @@ class PostgresDriver:
             return
         self._closed = True
         if os.getpid() == self._pid:
+            self._hang_up_apart()
             self._pool.close(timeout=1.0)
 
 
