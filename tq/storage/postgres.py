@@ -237,7 +237,7 @@ class PostgresDriver:
                     committing = True
             except psycopg.Error as error:
                 if isinstance(error, errors.ReadOnlySqlTransaction):
-                    connection.close()  # a session may stay read-only when the server no longer is: a new one asks again
+                    connection.close()  # its session may stay read-only when the server no longer is
                 if committing and not isinstance(error, _GIVE_WAY):
                     raise _InDoubt from error
                 raise
