@@ -17,6 +17,7 @@ class PostgresSchema(NamedTuple):
     url: str
     schema: str
     lease: float = 1.5
+    durability: str = "normal"  # "full" where the server itself crashes
 
 
 Database: TypeAlias = Path | PostgresSchema
@@ -30,7 +31,7 @@ def on(*kinds: str) -> pytest.MarkDecorator:
 def address(database: Database) -> tuple[str, dict[str, Any]]:
     """What `init` gets: where the queue is, and the options that it needs there."""
     if isinstance(database, PostgresSchema):
-        return database.url, {"schema": database.schema, "lease": database.lease}
+        return database.url, {"schema": database.schema, "lease": database.lease, "durability": database.durability}
     return str(database), {}
 
 
