@@ -93,9 +93,7 @@ class Worker:
         self._in_doubt = False
         self.in_trouble = False  # whether the database refused the last step
         self._stopped_at = 0.0
-        self._look = False
-        self._interrupted = False
-        self.stopping = False
+        self._look = self._interrupted = self.stopping = False
         self.done = threading.Event()
         self.at_end: Callable[[], None] = lambda: None
 

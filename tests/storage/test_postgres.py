@@ -194,7 +194,7 @@ def test_twenty_cuts_of_every_connection_lose_nothing_and_repeat_nothing(
         time.sleep(0.05)
     before = len(ran)
     # The promise is 5 s; as much again for a machine that does other things too.
-    eventually(lambda: len(ran) > before and _listeners() == 2, patience=10)
+    eventually(lambda: len(ran) > min(before, 1999) and _listeners() == 2, patience=10)
     assert producer.join(timeout=120)
     assert producer.stats()["success"] == 2000
     assert ran == dict.fromkeys(range(2000), 1)
