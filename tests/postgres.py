@@ -6,6 +6,8 @@ import atexit
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from itertools import count
 from pathlib import Path
@@ -32,6 +34,17 @@ def server_url() -> str:
         connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
         connection.execute(f"CREATE DATABASE {name}")
     return _with_database(_server_url(), name)
+
+
+@contextmanager
+def new_database() -> Iterator[str]:
+    """The address of an empty database, which is gone after the block."""
+    name = f"tq_{os.getpid()}_{next(_numbers)}"
+    run_sql(f"CREATE DATABASE {name}")
+    try:
+        yield _with_database(_server_url(), name)
+    finally:
+        run_sql(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 def _with_database(url: str, database: str) -> str:
