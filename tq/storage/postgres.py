@@ -205,9 +205,10 @@ class PostgresDriver:
             pause = min(2 * pause, longest)
 
     def _in_touch(self) -> None:
-        """Whoever was cut off or asleep for long cannot tell who else was: everybody gets time to renew its lease."""
+        """Whoever was cut off or asleep for long cannot tell who else was: everybody gets time to renew its lease. An
+        idle worker only renews its own, every third of a lease and a bit: that is not long."""
         now = self.timing.awake()
-        if now - self._last_contact > self.lease_seconds / 3:
+        if now - self._last_contact > self.lease_seconds / 2:
             self._in_touch_since = now
         self._last_contact = now
 
