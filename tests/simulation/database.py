@@ -17,6 +17,7 @@ class Database(Protocol):
     one_writer: bool  # whether write transactions come one after the other
     lease_seconds: float | None  # how long a silent worker counts as living; None where its death itself is seen
     messages: tuple[str, ...]  # of errors that pass
+    hurry: int  # how many failures in a second are too many for one thread
     outages: tuple[float, ...]  # how long one may last, in seconds
 
     def open(self, process: Process) -> Driver:

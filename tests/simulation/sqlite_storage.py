@@ -55,6 +55,7 @@ class SqliteDatabase:
     one_writer = True
     lease_seconds = None
     messages = ("database or disk is full", "disk I/O error")
+    hurry = 12
     outages = (0.5, 3.0)
 
     def __init__(self) -> None:

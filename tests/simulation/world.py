@@ -121,13 +121,13 @@ class World:
         self.stage.later(0.5, self._close_when_done)
 
     def _all_wait(self) -> bool:
+        """For their own time, or one of them for the end of the lease of a worker that has died."""
         unfinished = [row for row in self.history.rows.values() if not row.ended]
-        return bool(unfinished) and all(map(self._waits, unfinished))
+        waiting = bool(unfinished) and all(row.run_after is not None for row in unfinished)
+        return waiting or any(map(self._waits_for_a_lease, unfinished))
 
-    def _waits(self, row: Row) -> bool:
-        """For its own time, or for the end of the lease of a worker that has died."""
-        leased = self.database.lease_seconds is not None and row.running and not self.lives(row.worker_id or "")
-        return row.run_after is not None or leased
+    def _waits_for_a_lease(self, row: Row) -> bool:
+        return self.database.lease_seconds is not None and row.running and not self.lives(row.worker_id or "")
 
     def _set_the_clock_right(self) -> None:
         """What is due at a time of day waits for it, also when somebody has set the clock back by an hour."""
