@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tests.simulation.storage import STATEMENTS, SimulatedDriver
+from tests.simulation.sqlite_storage import STATEMENTS, SimulatedDriver
 from tests.simulation.world import Engine
 from tq import models, ratelimit
 from tq.models import ClaimedTask, Exchange, Settlement, TaskSpec, Transition, Want, WorkerRecord
