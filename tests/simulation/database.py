@@ -18,6 +18,7 @@ class Database(Protocol):
     lease_seconds: float | None  # how long a silent worker counts as living; None where its death itself is seen
     messages: tuple[str, ...]  # of errors that pass
     hurry: int  # how many failures in a second are too many for one thread
+    stops: tuple[float, ...]  # how long a process may stand still, in seconds
     outages: tuple[float, ...]  # how long one may last, in seconds
 
     def open(self, process: Process) -> Driver:

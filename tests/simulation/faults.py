@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 _CHANCE = 0.01
-_CHANCES = {"after COMMIT": 0.06, "write lock": 0.03}  # where two who know different things are furthest apart
+# Where two who know different things are furthest apart.
+_CHANCES = {"after COMMIT": 0.06, "write lock": 0.03, "COMMIT by wire": 0.06}
 
 
 class Faults:
@@ -43,7 +44,7 @@ class Faults:
             self._random.choice(self._stage.actors).life.doomed = True
 
     def _stop(self, actor: Actor) -> None:
-        actor.life.stopped_until = self._stage.time + self._random.choice([0.1, 2.0, 30.0])
+        actor.life.stopped_until = self._stage.time + self._random.choice(self._world.database.stops)
         self._world.history.record(actor.process.name, "stopped", until=actor.life.stopped_until)
 
     def _jump(self, actor: Actor) -> None:

@@ -1,14 +1,15 @@
-"""Planted bugs of the PostgreSQL store: those that SQLite could have too, and those of leases and row locks."""
+"""Planted bugs of the PostgreSQL store: some that SQLite could have too, and some that only leases and locks have."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 from tests.simulation import mutants
 from tests.simulation.postgres_storage import STATEMENTS, PostgresDatabase, SimulatedDriver
 from tests.simulation.world import Engine
-from tq.models import ClaimedTask, WorkerRecord
+from tq.models import ClaimedTask, Settlement, WorkerRecord
 from tq.storage.driver import Autopsy, Session
 from tq.storage.postgres import PostgresSession
 from tq.storage.store import Store
@@ -40,28 +41,15 @@ class NeverSettlesDown(SimulatedDriver):
         self._settling_seconds = 0.0
 
 
-class ExaminesOutsideOfTheRecovery(SimulatedDriver):
+class RecoversByAnOldAutopsy(Store):
     """What was found at the first look is believed when the tasks are taken over."""
 
-    def autopsy(self, session: PostgresSession, worker: WorkerRecord) -> Autopsy | None:
-        if not hasattr(session, "held"):
-            self._found = getattr(self, "_found", {})
-        if worker.id in self._found:
-            return self._found.pop(worker.id)
-        found = super().autopsy(session, worker)
-        if found is not None:
-            self._found[worker.id] = found
-        return found
-
-
-class LooksBackTooSoon(Store):
-    """Asks what it owns while a commit of its own may still be on its way."""
-
-    def owned_by(self, worker_id: str) -> list[ClaimedTask]:
-        def operation(session: Session) -> list[Any]:
-            return session.rows("owned_by", (worker_id,))
-
-        return [ClaimedTask._make(row) for row in self._driver.write(operation)]
+    def _recover_one(
+        self, session: Session, worker: WorkerRecord, autopsy: Autopsy, settlements: Sequence[Settlement], now: float
+    ) -> list[ClaimedTask] | None:
+        self._settle(session, worker.id, settlements, now)
+        session.change("delete_worker", (worker.id,))
+        return [settlement.task for settlement in settlements]
 
 
 MUTANTS = {
@@ -92,10 +80,7 @@ MUTANTS = {
     "a recovery that gives every attempt back": Planted(driver=ForgetsWhatHadStarted),
     "a recovery that takes every attempt": Planted(driver=TakesAllForStarted),
     "a recovery right after an outage": Planted(driver=NeverSettlesDown),
-    "a recovery that goes by an old autopsy": Planted(
-        driver=ExaminesOutsideOfTheRecovery, statements=_without("hold_worker", " FOR UPDATE")
-    ),
-    "a recovery that does not hold the worker": Planted(statements=_without("hold_worker", " FOR UPDATE")),
+    "a recovery that goes by an old autopsy": Planted(store=RecoversByAnOldAutopsy),
     "a claim for a worker that is declared dead": Planted(
         statements={"still_enlisted": "SELECT {time} FROM (SELECT $1::text) AS anybody"}
     ),
@@ -104,7 +89,6 @@ MUTANTS = {
         statements={"mark_started": "UPDATE {schema}.tasks SET started = true WHERE id = $1 AND $2::bigint > 0"}
     ),
     "a start that does not hold its worker": Planted(statements=_without("mark_started", " FOR KEY SHARE")),
-    "a look back that does not wait for a late commit": Planted(store=LooksBackTooSoon),
     "a worker that trusts a failed commit to have failed": Planted(worker=mutants.NeverLooksBack),
     "a worker that leaves in doubt": Planted(worker=mutants.LeavesInDoubt),
     "an add in several transactions": Planted(store=mutants.AddsOneByOne),
@@ -129,16 +113,33 @@ FOCUS: dict[str, dict[str, Any]] = {
     "a recovery that gives every attempt back": {"only_type": "once", "only_faults": frozenset({"crash", "poison"})},
     "a recovery that takes every attempt": {"only_type": "once", "only_faults": frozenset({"crash"})},
     "a recovery right after an outage": {"only_faults": frozenset({"outage"})},
-    "a recovery that goes by an old autopsy": {"only_faults": frozenset({"stop", "crash"})},
-    "a recovery that does not hold the worker": {"only_faults": frozenset({"stop", "crash"})},
+    "a recovery that goes by an old autopsy": {
+        "only_type": "slow",
+        "only_faults": frozenset({"stop"}),
+        "many_faults": 40,
+    },
     "a claim for a worker that is declared dead": {"only_faults": frozenset({"stop"})},
-    "a claim that does not hold its worker": {"only_faults": frozenset({"stop"})},
+    "a claim that does not hold its worker": {"only_faults": frozenset({"stop"}), "many_faults": 40},
     "a start that does not ask for the lease": {"only_type": "once", "only_faults": frozenset({"stop"})},
-    "a start that does not hold its worker": {"only_type": "once", "only_faults": frozenset({"stop"})},
-    "a look back that does not wait for a late commit": {"only_faults": frozenset({"error"})},
+    "a start that does not hold its worker": {
+        "only_type": "once",
+        "only_faults": frozenset({"stop"}),
+        "many_faults": 40,
+    },
     "a worker that trusts a failed commit to have failed": {"only_faults": frozenset({"error"})},
-    "a worker that leaves in doubt": {"only_faults": frozenset({"error", "restart"})},
+    "a worker that leaves in doubt": {"only_faults": frozenset({"error", "restart"}), "many_faults": 40},
 }
 
 # Found by minutes of schedules, not by seconds.
-RARE: list[str] = []
+RARE = [
+    "a settle that asks for the status alone",
+    "a recovery that goes by an old autopsy",
+    "a claim for a worker that is declared dead",
+    "a claim that does not hold its worker",
+    "a start that does not hold its worker",
+    "a recovery right after an outage",
+    "a recovery that gives every attempt back",
+    "a worker that trusts a failed commit to have failed",
+    "an add in several transactions",
+    "a worker that leaves in doubt",
+]

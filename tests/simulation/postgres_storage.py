@@ -73,6 +73,7 @@ class PostgresDatabase:
     lease_seconds = 9.0
     messages = ("server closed the connection unexpectedly", "could not connect to server")
     hurry = 24  # each operation begins with short pauses
+    stops = (0.1, 2.0, 7.0, 8.0, 9.0, 10.0, 30.0)  # many end about when somebody declares the worker dead
     outages = (0.5, 3.0, 15.0)
 
     def __init__(self) -> None:
@@ -178,7 +179,7 @@ class VirtualConnection:
         self._database.transactions.add(self)
 
     def _commit(self) -> None:
-        self.process.at("COMMIT")
+        self.process.at("COMMIT by wire")
         if self.process.faults.strike(self.process.thread, "a COMMIT on its way", share=0.4):
             self._commit_late()
             raise psycopg.OperationalError("server closed the connection unexpectedly")
@@ -267,7 +268,7 @@ class SimulatedSession(PostgresSession):
     def _execute(self, statement: str, parameters: Sequence[Any]) -> psycopg.Cursor[tuple[Any, ...]]:
         connection = self._connection
         connection.process.at(statement)
-        connection.maybe_lose("a statement")
+        connection.maybe_lose("a statement", share=0.1)  # most of them reach the commit
         if statement in ("paused_types", "claim"):
             connection.process.record("asked", statement=statement, asked=parameters, alone=connection.alone)
         if statement in _TELLS_TIME:

@@ -56,6 +56,7 @@ class SqliteDatabase:
     lease_seconds = None
     messages = ("database or disk is full", "disk I/O error")
     hurry = 12
+    stops = (0.1, 2.0, 30.0)
     outages = (0.5, 3.0)
 
     def __init__(self) -> None:
