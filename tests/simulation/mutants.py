@@ -119,7 +119,7 @@ class LeavesInDoubt(Worker):
     def _guarded_step(self) -> float:
         seconds = super()._guarded_step()
         if self.stopping and not self._jobs:
-            self._in_doubt = False
+            self._in_doubt = self.in_trouble = False
         return seconds
 
 
