@@ -54,7 +54,7 @@ class RecoversByAnOldAutopsy(Store):
 
 MUTANTS = {
     "a settle that does not ask whether the task is still its own": Planted(
-        statements=_without("settle", "AND task.version = done.version AND task.status = 'in-progress'")
+        statements=_without("settle", "AND task.version = done.version AND task.status COLLATE \"C\" = 'in-progress'")
     ),
     "a settle that asks for the status alone": Planted(
         statements=_without("settle", "AND task.version = done.version")

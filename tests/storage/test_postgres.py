@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 import time
@@ -19,7 +20,7 @@ from tq import TaskQueue
 from tq.errors import InvalidOption, SchemaTooNew, StorageError
 from tq.models import Succeeded, Want
 from tq.storage.address import shown
-from tq.storage.postgres import PostgresDriver, PostgresSession, ddl
+from tq.storage.postgres import PostgresDriver, PostgresSession, array_literal, ddl
 from tq.storage.store import Store
 
 
@@ -110,6 +111,54 @@ def test_the_ddl_alone_makes_a_schema_that_tq_can_use(schema: str):
     store = Store(PostgresDriver(server_url(), schema=schema))
     assert add(store, 1) == numbered(1)
     store.close()
+
+
+NASTY = [
+    "",
+    " ",
+    "NULL",
+    "null",
+    ",",
+    "{}",
+    '"',
+    "\\",
+    '\\"',
+    "a\\",
+    "a,b",
+    "{a",
+    "é☃𝄞",
+    "line\nbreak\ttab",
+    "'",
+    "$1",
+    "%s",
+]
+
+
+def test_every_text_and_number_survives_an_array():
+    texts = [*NASTY, None]
+    numbers = [0.0, -1.5, 1e-300, 1.7e308, 1700000000.123456, 5e-324, None]
+    with psycopg.connect(server_url(), cursor_factory=psycopg.RawCursor) as connection:
+        for values, kind in ((texts, "text"), (numbers, "float8"), ([0, -7, 2**31 - 1, None], "integer")):
+            (found,) = connection.execute(f"SELECT $1::{kind}[]", (array_literal(values),)).fetchall()[0]
+            assert found == values
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_nasty_texts_are_stored_as_they_are(schema: str, count: int):
+    store = Store(PostgresDriver(server_url(), schema=schema))
+    for number, text in enumerate(NASTY, 1):
+        specs = [spec(10 * number + each, type_=text or "empty", input_=json.dumps(text)) for each in range(count)]
+        store.add(specs)
+        assert [store.get(each.id).input for each in specs] == [text] * count
+    store.close()
+
+
+def test_options_in_the_address_are_kept(schema: str):
+    driver = PostgresDriver(f"{server_url()}&options=-c%20work_mem%3D7MB", schema=schema, durability="normal")
+    with driver.connect() as connection:
+        shown_by_server = [connection.execute(f"SHOW {name}").fetchone() for name in ("work_mem", "synchronous_commit")]
+    assert shown_by_server == [("7MB",), ("off",)]
+    driver.close()
 
 
 # --- connections are cut -------------------------------------------------------------------------------------------

@@ -135,7 +135,8 @@ class PostgresDriver:
         self.lease_seconds = lease_seconds
         self.listens = not pooler
         self._url = url
-        self._options = _connection_options(durability, pooler, lease_seconds)
+        self._options = _connection_options(pooler)
+        self._settings = _session_settings(durability, pooler, lease_seconds)
         # After an outage all leases have run out at once: nobody is taken for dead until everybody had time to renew.
         self._settling_seconds = lease_seconds if settling_seconds is None else settling_seconds
         self._server_time = server_time
@@ -177,6 +178,7 @@ class PostgresDriver:
         self._pool = self._make_pool(
             self._url,
             kwargs=self._options,
+            configure=self._set_up,
             min_size=0,
             max_size=_CONNECTIONS,
             timeout=_FREE_CONNECTION_SECONDS,
@@ -189,9 +191,15 @@ class PostgresDriver:
     def connect(self) -> Connection:
         """A connection of its own, past the pool."""
         try:
-            return psycopg.connect(self._url, **self._options)
+            connection: Connection = psycopg.connect(self._url, **self._options)
+            self._set_up(connection)
+            return connection
         except psycopg.Error as error:
             raise self._translate(error) from error
+
+    def _set_up(self, connection: Connection) -> None:
+        if self._settings:
+            connection.execute(self._settings.encode())
 
     def _migrate(self) -> None:
         with self.connect() as connection:
@@ -389,7 +397,7 @@ def known_statements() -> dict[str, str]:
 _inherited: list[Any] = []  # what a forked child must neither use nor close
 
 
-def _connection_options(durability: str, pooler: bool, lease_seconds: float) -> dict[str, Any]:
+def _connection_options(pooler: bool) -> dict[str, Any]:
     options: dict[str, Any] = {
         "autocommit": True,  # transactions are begun by name
         "cursor_factory": psycopg.RawCursor,
@@ -399,15 +407,16 @@ def _connection_options(durability: str, pooler: bool, lease_seconds: float) -> 
         "keepalives_interval": 5,
         "keepalives_count": 3,
     }
+    return {**options, "prepare_threshold": None} if pooler else options
+
+
+def _session_settings(durability: str, pooler: bool, lease_seconds: float) -> str:
+    """What every new connection is told; nothing behind a pooler, where the next transaction may be another's."""
     if pooler:
-        options["prepare_threshold"] = None
-        return options
+        return ""
     # Whoever is stopped in the middle of a transaction holds rows that all others need, also to declare it dead.
-    settings = [f"-c idle_in_transaction_session_timeout={max(1, round(lease_seconds * 1000))}"]
-    if durability == "normal":
-        settings.append("-c synchronous_commit=off")
-    options["options"] = " ".join(settings)
-    return options
+    settings = f"SET idle_in_transaction_session_timeout = {max(1, round(lease_seconds * 1000))}"
+    return f"{settings}; SET synchronous_commit = off" if durability == "normal" else settings
 
 
 # --- the schema --------------------------------------------------------------------------------------------------
