@@ -575,3 +575,18 @@ def test_a_worker_started_and_stopped_leaves_no_files_but_its_own_folder(folder:
     )
     assert {path.name for path in folder.iterdir()} <= {"tasks.db", "tasks.db-tq", "tasks.db-wal", "tasks.db-shm"}
     assert [path.name for path in (folder / "tasks.db-tq").iterdir()] == ["write.lock"]
+
+
+def test_a_worker_looks_for_tasks_even_if_its_type_was_configured_at_the_last_moment(make_queue: MakeQueue):
+    """A chain of set_* holds a type back for a moment. Where that moment ended right after the look, the worker must
+    not go to sleep as if it had found nothing."""
+    queue = make_queue(poll_interval=3600)
+    want, left = queue._scheduler.want, [5]  # how many looks are too early
+
+    def want_later(*given: Any) -> Any:
+        left[0] -= 1
+        return want(*given) if left[0] < 0 else None
+
+    queue._scheduler.want = want_later
+    queue._scheduler.configuring = lambda _: 0.02 if left[0] > 0 else 0.0
+    assert queue("quick").set_worker(lambda number: number).submit(7).result(timeout=PATIENCE) == 7

@@ -311,7 +311,7 @@ class TaskQueue:
         if self._worker is None or self._store is None:  # a forked child has none, and nothing to stop
             return
         with contextlib.suppress(KeyboardInterrupt, TqError):  # what still runs then, the next worker takes over
-            if self._store.unfinished():
+            if not self._worker.in_trouble and self._store.unfinished():
                 log.warning(
                     "the program ends before its tasks; they wait in %s (join() waits for them, run() goes on working)",
                     self._database,

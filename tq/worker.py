@@ -41,6 +41,7 @@ log = logging.getLogger("tq")
 _GRACE_SECONDS = 1.0  # between asking a handler to stop and giving up on it
 _TROUBLE_SECONDS = 10.0  # one line in this time while the database is in trouble
 _RETRY_STORAGE_SECONDS = 0.5
+_PARTING_SECONDS = 3.0  # how long a worker that stops, and runs nothing, waits for a database in trouble
 _WATCH_SECONDS = (0.02, 1.0)
 _MEAN_WEIGHT = 0.1
 _UNSETTLED_SECONDS = 0.02  # how long an outcome may wait for company while more lies claimed ahead
@@ -90,9 +91,9 @@ class Worker:
         self._watch_at = 0.0
         self._complain_at = 0.0
         self._in_doubt = False
-        self._look = False
-        self._interrupted = False
-        self.stopping = False
+        self.in_trouble = False  # whether the database refused the last step
+        self._stopped_at = 0.0
+        self._look = self._interrupted = self.stopping = False
         self.done = threading.Event()
         self.at_end: Callable[[], None] = lambda: None
 
@@ -102,10 +103,13 @@ class Worker:
         """Step and sleep until told to stop, and until nothing can be ours any more, known or not."""
         try:
             seconds = self._guarded_step()
-            while not self.stopping or self._jobs or self._in_doubt:
+            while (not self.stopping or self._jobs or self._in_doubt) and not self._parts():
                 self._sleep(seconds)
                 seconds = self._guarded_step()
-            self._say_goodbye()
+            if not self.in_trouble:
+                self._say_goodbye()
+            else:
+                log.warning("the worker stops without its database; what was claimed or not yet settled runs again")
         except NotInitialised:
             log.warning("the queue was closed while tasks ran; the next worker on this database takes them over")
         except QueueMoved as moved:
@@ -115,13 +119,21 @@ class Worker:
         finally:
             self._leave()
 
+    def _parts(self) -> bool:
+        """Whether to stop without the database: it is in trouble, nothing runs, and no outcome waits to be written."""
+        waited = self._clock.monotonic() - self._stopped_at
+        idle = not any(self._in_flight.values()) and (self._interrupted or not self._unsettled)
+        return self.stopping and self.in_trouble and idle and waited > _PARTING_SECONDS
+
     def _guarded_step(self) -> float:
         try:
-            return self.step()
+            seconds = self.step()
+            self.in_trouble = False
+            return seconds
         except (NotInitialised, QueueMoved):
             raise
         except StorageError as error:
-            self._in_doubt = self._look = True
+            self._in_doubt = self._look = self.in_trouble = True
             self._complain(f"the queue cannot work for now, and will go on by itself: {error}")
         except Exception:
             self._in_doubt = self._look = True
@@ -138,18 +150,19 @@ class Worker:
     def step(self) -> float:
         """Settle, claim, start; answers with the seconds until there is something to do without being rung for."""
         now = self._clock.monotonic()
-        self._tidy(now)
-        self._watch(now)
+        self._watch(now)  # what needs no database comes first: it may be away
         for job, outcome in self._basket.empty():
             self._end(job, outcome)
         if self.stopping:
             self._give_back(lambda type_: True)
+        self._tidy(now)
+        configuring = self._scheduler.configuring(self._kinds())  # before the wants: it may end between the two
         wants = [] if self.stopping else self._wants()
         if self._unsettled or wants or self._look:
             self._exchange(wants)
         elif self._look_at <= now:
             self._look_at = now + self._poll_interval
-        return self._idle_seconds()
+        return self._idle_seconds(configuring)
 
     def _exchange(self, wants: list[Want]) -> None:
         ended = self._unsettled
@@ -250,7 +263,7 @@ class Worker:
             return 0
         return self._scheduler.ahead(kind, self._mean_seconds.get(kind.name), self._batch_size)
 
-    def _idle_seconds(self) -> float:
+    def _idle_seconds(self, configuring: float) -> float:
         if self._unsettled:
             return 0.0
         moments = [self._look_at, self._tidy_at]
@@ -259,7 +272,6 @@ class Worker:
         seconds = min(moments) - self._clock.monotonic()
         if any(self._in_flight[kind.name] > kind.worker_count for kind in self._kinds()):
             seconds = min(seconds, _UNSETTLED_SECONDS)
-        configuring = self._scheduler.configuring(self._kinds())
         return min(seconds, configuring) if configuring else seconds
 
     # --- handlers that take too long -----------------------------------------------------------------------------
@@ -354,6 +366,8 @@ class Worker:
 
     def stop(self) -> None:
         """Claim nothing more and give back what has not started; what runs may end. Any thread may call it."""
+        if not self.stopping:
+            self._stopped_at = self._clock.monotonic()
         self.stopping = True
         self._presence.ring()
 

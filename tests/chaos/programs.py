@@ -1,8 +1,9 @@
-"""The programs that the rig starts: `python -m tests.chaos.programs NAME DATABASE FOLDER [ARGUMENT …]`."""
+"""The programs that the rig starts: `python -m tests.chaos.programs NAME DATABASE OPTIONS FOLDER [ARGUMENT …]`."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import multiprocessing
 import os
@@ -20,8 +21,8 @@ from tests.chaos.history import History
 from tq import TaskQueue, current_task
 from tq.errors import StorageFull
 
-DATABASE, FOLDER = Path(sys.argv[2]), Path(sys.argv[3])
-ARGUMENTS = sys.argv[4:]
+DATABASE, OPTIONS, FOLDER = sys.argv[2], json.loads(sys.argv[3]), Path(sys.argv[4])
+ARGUMENTS = sys.argv[5:]
 history = History(FOLDER / "history")
 queue = TaskQueue()
 
@@ -76,7 +77,7 @@ def handle_stubbornly(payload: dict[str, Any]) -> None:
 
 
 def open_queue(**options: Any) -> TaskQueue:
-    return queue.init(DATABASE, **{"durability": "normal", **options})
+    return queue.init(DATABASE, **{"durability": "normal", **OPTIONS, **options})
 
 
 def work_on(name: str, handler: Any, count: int = 1) -> None:
@@ -121,7 +122,7 @@ def falls_off() -> None:
 
 def two_queues() -> None:
     """Two queues on one file in one process, both adding and both working."""
-    queues = [TaskQueue().init(DATABASE), TaskQueue().init(DATABASE)]
+    queues = [TaskQueue().init(DATABASE, **OPTIONS) for _ in range(2)]
     for one in queues:
         one("plain").set_worker(handle)
     for one in queues * 50:
@@ -181,7 +182,7 @@ def add_some() -> None:
 def durable() -> None:
     """Adds with full durability, and notes how long the log was when each add had returned."""
     open_queue(durability="full")
-    log = DATABASE.with_name(DATABASE.name + "-wal")
+    log = Path(f"{DATABASE}-wal")
     history.write("ready")
     for number in range(int(ARGUMENTS[0])):
         task = queue("plain").submit({"text": "x" * (number % 50) * 20})
@@ -194,7 +195,7 @@ def full_disk() -> None:
     open_queue()
     work_on("plain", handle)
     _add_ten()
-    log = DATABASE.with_name(DATABASE.name + "-wal")
+    log = Path(f"{DATABASE}-wal")
     _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (log.stat().st_size + 200_000, hard))
     for _ in range(1000):
@@ -279,6 +280,24 @@ def fork_with_threads() -> None:
     for thread in threads:
         thread.join()
     os._exit(len(history.events("accepted")) != 41)
+
+
+def fork_and_exit() -> None:
+    """Children add, or do not, and end as programs do, with all that Python does then; the parent works on."""
+    open_queue()
+    work_on("plain", handle)
+    for number in range(4):
+        add("plain", {})
+        child = os.fork()
+        if not child:
+            if number % 2:
+                add("plain", {})
+            sys.exit(0)
+        add("plain", {})
+        assert os.waitpid(child, 0)[1] == 0
+        add("plain", {})
+        assert queue.join(60)
+    queue.stop()
 
 
 def fork_while_adding() -> None:

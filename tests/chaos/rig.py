@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -10,8 +11,11 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+from tests.chaos.databases import Database, address
 from tests.chaos.history import History
+from tq import TaskQueue
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 60.0  # what a busy machine may take for anything at all
@@ -29,10 +33,12 @@ class Program:
     """A running program. What it says on standard error is kept; `kill` remembers when it died."""
 
     def __init__(self, rig: Rig, name: str, arguments: tuple[object, ...]) -> None:
+        self.name = name
         self.errors = rig.folder / f"{name}-{len(rig.programs)}.err"
+        where, options = address(rig.database)
         with self.errors.open("wb") as errors:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.chaos.programs", name, str(rig.database), str(rig.folder)]
+                [sys.executable, "-m", "tests.chaos.programs", name, where, json.dumps(options), str(rig.folder)]
                 + [str(argument) for argument in arguments],
                 cwd=ROOT,
                 stderr=errors,
@@ -61,11 +67,16 @@ class Program:
 
 
 class Rig:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, database: Database) -> None:
         self.folder = folder
-        self.database = folder / "tasks.db"
+        self.database = database
         self.history = History(folder / "history")
         self.programs: list[Program] = []
+
+    def queue(self, **options: Any) -> TaskQueue:
+        """A queue on the database, in the process of the test."""
+        where, needed = address(self.database)
+        return TaskQueue().init(where, **{"durability": "normal", **needed, **options})
 
     def start(self, name: str, *arguments: object) -> Program:
         program = Program(self, name, arguments)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.checker import check, rows, unfinished
+from tests.chaos.checker import check, unfinished
+from tests.chaos.databases import rows
 from tests.chaos.rig import Rig, wait_until
 from tq import TaskQueue
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.chaos.checker import rows
+from tests.chaos.databases import rows
 from tq import PermanentError, TaskQueue
 
 

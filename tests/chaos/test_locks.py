@@ -10,7 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.chaos.checker import check, rows
+from tests.chaos.checker import check
+from tests.chaos.databases import rows
 from tests.chaos.rig import Program, Rig, wait_until
 from tests.claims import claimed
 from tq import TaskQueue

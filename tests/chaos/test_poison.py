@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.chaos.checker import rows, unfinished
+from tests.chaos.checker import unfinished
+from tests.chaos.databases import on, rows
 from tests.chaos.rig import Program, Rig, wait_until
-from tq import TaskQueue
 
 NEIGHBOURS = 1000
 CRASHES = 3  # then a task is set aside
@@ -27,9 +27,10 @@ def _supervise(rig: Rig, slots: int) -> list[Program]:
     return workers
 
 
+@on("sqlite", "postgres")
 @pytest.mark.parametrize("slots", [1, 4])
 def test_a_poisonous_task_fails_alone(rig: Rig, slots: int) -> None:
-    queue = TaskQueue().init(rig.database, durability="normal")
+    queue = rig.queue()
     queue("plain").add_many([{}] * (NEIGHBOURS // 2), max_attempts=1)
     poison = queue("plain").submit({"poison": True}, max_attempts=10)
     queue("plain").add_many([{}] * (NEIGHBOURS // 2), max_attempts=1)

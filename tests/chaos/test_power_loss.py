@@ -6,7 +6,7 @@ import random
 import shutil
 from pathlib import Path
 
-from tests.chaos.checker import rows
+from tests.chaos.databases import rows
 from tests.chaos.rig import Rig, wait_until
 
 TASKS, CUTS = 300, 300

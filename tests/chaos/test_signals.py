@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.chaos.checker import check, in_progress, rows, unfinished
+from tests.chaos.checker import check, in_progress, unfinished
+from tests.chaos.databases import rows
 from tests.chaos.rig import Program, Rig, wait_until
 from tq import TaskQueue
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.chaos.checker import check, rows
+from tests.chaos.checker import check
+from tests.chaos.databases import rows
 from tests.chaos.rig import Rig
 
 RACES = 20

@@ -3,32 +3,39 @@
 from __future__ import annotations
 
 import os
+import sqlite3
+import subprocess
+import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.contract.vocabulary import NOW, add, claim, enlist, numbered, settle, spec, task_id
+from tests.contract.vocabulary import NOW, add, claim, decide_at, enlist, numbered, settle, spec, task_id
 from tests.postgres import new_schema, run_sql, server_url
 from tests.processes import child
 from tests.waiting import eventually
 from tq import TaskQueue
-from tq.errors import InvalidOption, QueueMoved, StorageError
+from tq.errors import InvalidOption, QueueMoved, StorageBusy, StorageError
 from tq.ids import IdFactory
 from tq.models import Failed, Retry, Succeeded
 from tq.storage import move
-from tq.storage.location import locate
-from tq.storage.move import Group, Move
+from tq.storage.move import Move
 from tq.storage.postgres import PostgresDriver
 from tq.storage.sqlite import SqliteDriver
 from tq.storage.store import Store
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
 def schema() -> Iterator[str]:
     name = new_schema()
+    server_url()  # here, and not in a child, which would make another database
     yield name
     run_sql(f"DROP SCHEMA IF EXISTS {name} CASCADE")
     run_sql(f"DROP SCHEMA IF EXISTS {name}_moving CASCADE")
@@ -102,8 +109,9 @@ def killed_at(path: Path, schema: str, step: str, times: int = 1) -> bool:
         if not times:
             os._exit(9)
 
-    with child(lambda: bool(mover(path, schema, tell).run())) as (pid, _):
-        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 9
+    with child(lambda: bool(mover(path, schema, tell).run())) as (pid, answer):
+        died = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 9
+        return died or not answer()
 
 
 STEPS = [("copy", 1), ("copy", 2), ("copy", 4), ("catch up", 1), ("catch up", 2), ("hold", 1), ("fence", 1)]
@@ -137,3 +145,225 @@ def fenced(path: Path) -> bool:
     except QueueMoved:
         return True
     return False
+
+
+# --- programs follow -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def open_queue(path: Path) -> Iterator[Callable[..., TaskQueue]]:
+    queues: list[TaskQueue] = []
+
+    def open_one(**options: Any) -> TaskQueue:
+        queues.append(TaskQueue().init(path, **options))
+        return queues[-1]
+
+    yield open_one
+    for queue in queues:
+        queue.stop(timeout=0)
+
+
+def test_producers_and_workers_follow_while_they_work(
+    path: Path, schema: str, open_queue: Callable[..., TaskQueue], caplog: pytest.LogCaptureFixture
+):
+    ran: Counter[int] = Counter()
+    worker, producer = open_queue(), open_queue()
+    worker("work").set_worker_count(4).set_worker(lambda number: ran.update([number]))
+    moved, added = threading.Event(), []
+
+    def produce() -> None:
+        while not moved.is_set() or len(added) % 50:
+            added.append(len(added))
+            producer("work").add(added[-1])
+
+    thread = threading.Thread(target=produce)
+    thread.start()
+    eventually(lambda: len(added) > 50)
+    mover(path, schema).run()
+    moved.set()
+    thread.join()
+    assert producer.join(timeout=60)
+    assert ran == dict.fromkeys(added, 1)
+    assert run_sql(f"SELECT count(*) FROM {schema}.tasks WHERE status = 'success'") == [(len(added),)]
+    followed = [record for record in caplog.records if "followed the queue to postgresql://" in record.getMessage()]
+    assert len(followed) == 2  # once for each of the two
+
+
+def test_what_ran_during_the_move_is_settled_in_the_new_place(
+    path: Path, schema: str, open_queue: Callable[..., TaskQueue]
+):
+    begun, go_on = threading.Event(), threading.Event()
+
+    def handler(_: Any) -> str:
+        begun.set()
+        go_on.wait(60)
+        return "done"
+
+    queue = open_queue(poll_interval=0.05)
+    handle = queue("work").set_worker(handler).submit({})
+    assert begun.wait(60)
+    mover(path, schema).run()
+    eventually(lambda: run_sql(f"SELECT 1 FROM {schema}.workers WHERE lease_until < extract(epoch FROM now()) + 60"))
+    go_on.set()
+    assert handle.result(timeout=60) == "done"
+    assert run_sql(f"SELECT status, attempts, crashes FROM {schema}.tasks") == [("success", 1, 0)]
+
+
+def test_a_worker_that_sleeps_follows_too(path: Path, schema: str, open_queue: Callable[..., TaskQueue]):
+    worker = open_queue(poll_interval=3600)
+    worker("work").set_worker(lambda number: number + 1)
+    assert worker("work").submit(1).result(timeout=60) == 2
+    mover(path, schema).run()
+    target = TaskQueue().init(server_url(), schema=schema)
+    assert target("work").submit(2).result(timeout=60) == 3
+    target.stop()
+
+
+def test_a_program_that_starts_later_with_the_old_path_works_in_the_new_place(full: Path, schema: str):
+    mover(full, schema).run()
+    queue = TaskQueue().init(full)
+    assert queue.get(task_id(20)).key == "invoice-7"
+    queue("email").add({})
+    queue.stop()
+    assert run_sql(f"SELECT count(*) FROM {schema}.tasks") == [(12,)]
+
+
+def test_a_program_without_psycopg_is_told_what_to_install(full: Path, schema: str):
+    mover(full, schema).run()
+    program = (
+        "import sys; sys.modules['psycopg'] = None\n"
+        "from tq import TaskQueue, TqError\n"
+        "try: TaskQueue().init(sys.argv[1])\n"
+        "except TqError as error: print(type(error).__name__, error)"
+    )
+    command = [sys.executable, "-c", program, str(full)]
+    answer = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True, timeout=60).stdout
+    assert answer.startswith("QueueMoved the queue has moved to postgresql://")
+    assert "pip install 'tq-tasks[postgres]'" in answer
+
+
+def test_what_a_dead_worker_had_claimed_is_taken_over_in_the_new_place(path: Path, schema: str):
+    source = Store(SqliteDriver(path))
+    worker, presence = enlist(source)
+    add(source, 1, 2, max_attempts=1)
+    first, _ = claim(source, worker=worker)
+    presence.started(first)
+    presence.drop()
+    source.close()
+    mover(path, schema).run()
+    target = opened(schema)
+    assert len(target.recover("rescuer", decide_at(NOW), NOW)) == 2
+    assert target.status(task_id(1)) == ("failed", True)  # it had started, and may not start again
+    assert target.status(task_id(2)) == ("to-do", False)
+    target.close()
+
+
+# --- it does not always come to its end ----------------------------------------------------------------------------
+
+
+def test_a_mover_that_dies_holds_nobody_for_long(path: Path, schema: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(move, "_HOLD_SECONDS", 0.05)
+    source = Store(SqliteDriver(path))
+    add(source, 1)
+    assert killed_at(path, schema, "fence")
+    assert source.paused() in ({""}, set())
+    eventually(lambda: claim(source))
+    source.close()
+
+
+@pytest.mark.parametrize("step", ["copy", "fence", "verify"])
+def test_a_cancelled_move_leaves_the_queue_as_it_was(full: Path, schema: str, step: str):
+    with closing(sqlite3.connect(full)) as database:
+        before = database.execute("SELECT name FROM sqlite_master ORDER BY name").fetchall()
+    assert killed_at(full, schema, step)
+    mover(full, schema).cancel()
+    source = Store(SqliteDriver(full))
+    assert source.paused() == {"later"}
+    assert len(claim(source)) == 3
+    source.close()
+    with closing(sqlite3.connect(full)) as database:
+        after = database.execute(
+            "SELECT name FROM sqlite_master WHERE name != 'sqlite_sequence' ORDER BY name"
+        ).fetchall()
+    assert after == before
+    assert run_sql(f"SELECT 1 FROM pg_namespace WHERE nspname LIKE '{schema}%'") == []
+
+
+@pytest.mark.parametrize("step", ["open", "done"])
+def test_a_move_that_may_have_opened_its_target_is_not_cancelled(full: Path, schema: str, step: str):
+    assert killed_at(full, schema, step)
+    if step == "open":  # not yet: it was killed before that step
+        mover(full, schema).cancel()
+        assert not fenced(full)
+        return
+    with pytest.raises(InvalidOption, match="has moved to"):
+        mover(full, schema).cancel()
+
+
+def test_a_target_that_has_tasks_is_refused_and_nothing_is_touched(full: Path, schema: str):
+    target = opened(schema)
+    add(target, 1)
+    with pytest.raises(InvalidOption, match="has tasks already"):
+        mover(full, schema).run()
+    assert not fenced(full)
+    assert target.stats()["to-do"] == 1
+    target.close()
+
+
+def test_tasks_that_appear_in_the_target_meanwhile_stop_the_move(full: Path, schema: str):
+    target = opened(schema)
+
+    def tell(step: str, *_: int) -> None:
+        if step == "verify":
+            add(target, 1000)
+
+    with pytest.raises(InvalidOption, match="has tasks already"):
+        mover(full, schema, tell).run()
+    assert not fenced(full)
+    assert target.stats()["to-do"] == 1
+    target.close()
+
+
+def test_workers_may_wait_in_the_empty_target(full: Path, schema: str):
+    queue = TaskQueue().init(server_url(), schema=schema, poll_interval=0.05)
+    queue("email").set_worker(lambda _: "sent")
+    mover(full, schema).run()
+    assert queue.handle(task_id(7)).result(timeout=60) == "sent"
+    queue.stop()
+
+
+def test_a_copy_that_differs_is_noticed_and_the_queue_stays(full: Path, schema: str):
+    def tell(step: str, *_: int) -> None:
+        if step == "verify":
+            run_sql(f"UPDATE {schema}_moving.tasks SET error = 'no such Mailbox' WHERE status = 'failed'")
+
+    with pytest.raises(StorageError, match=r"does not agree .* \(email failed\)"):
+        mover(full, schema, tell).run()
+    assert not fenced(full)
+    with pytest.raises(StorageError, match="does not agree"):  # nothing has changed since, so nothing is copied again
+        mover(full, schema).run()
+    mover(full, schema).cancel()
+    assert mover(full, schema).run()
+
+
+def test_two_moves_into_one_schema_take_turns(full: Path, schema: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(move, "_LOCK_SECONDS", 0.1)
+
+    def tell(step: str, *_: int) -> None:
+        if step == "hold":
+            with pytest.raises(StorageBusy, match="another move"):
+                mover(full, schema).run()
+
+    assert mover(full, schema, tell).run()
+
+
+def test_another_target_is_refused_while_a_move_is_under_way(full: Path, schema: str):
+    assert killed_at(full, schema, "hold")
+    with pytest.raises(InvalidOption, match="is being moved to"):
+        mover(full, f"{schema}_b").run()
+
+
+def test_a_file_that_is_not_there_is_not_created(path: Path, schema: str):
+    with pytest.raises(InvalidOption, match="there is no queue at"):
+        mover(path, schema).run()
+    assert not path.exists()

@@ -55,7 +55,12 @@ _TELL_SECONDS = 10.0  # one line in this time while an operation waits
 # The server chose us to give way to others. It has changed nothing.
 _GIVE_WAY = (errors.DeadlockDetected, errors.SerializationFailure)
 # The server is away, restarts, or refuses for now: not the operation's fault.
-_PASSING = (psycopg.OperationalError, psycopg.InterfaceError, errors.ReadOnlySqlTransaction)
+_PASSING = (
+    psycopg.OperationalError,
+    psycopg.InterfaceError,
+    errors.ReadOnlySqlTransaction,
+    errors.IdleInTransactionSessionTimeout,
+)
 
 
 class PostgresSession:
@@ -111,7 +116,7 @@ class PostgresDriver:
         self.lease_seconds = lease_seconds
         self.listens = not pooler
         self._url = url
-        self._options = _connection_options(durability, pooler)
+        self._options = _connection_options(durability, pooler, lease_seconds)
         # After an outage all leases have run out at once: nobody is taken for dead until everybody had time to renew.
         self._settling_seconds = lease_seconds if settling_seconds is None else settling_seconds
         self._time = SERVER_TIME if server_clock else "NULL::float8"
@@ -120,6 +125,9 @@ class PostgresDriver:
         self._make_session = session
         self._presences: list[LeasePresence] = []
         self._closed = False
+        self._apart: Connection | None = None
+        self._apart_guard = threading.Lock()
+        self._reopening = threading.Lock()
         self._open()
         renew_in_child(self)
 
@@ -138,11 +146,9 @@ class PostgresDriver:
         logger = logging.getLogger("psycopg.pool")
         if logger.level == logging.NOTSET:
             logger.setLevel(logging.CRITICAL)  # it complains for each try, and each time we say what is wrong
+        self._migrate()
         self._in_touch_since = self._last_contact = awake_seconds()
         self._tell_at = 0.0
-        self._pid = os.getpid()
-        self._reopening = threading.Lock()
-        self._migrate()
         # Without a minimum a broken connection is replaced when one is needed, at once, and not after a growing delay.
         self._pool = ConnectionPool(
             self._url,
@@ -154,6 +160,7 @@ class PostgresDriver:
             open=True,
             name=f"tq on {self.name}",
         )
+        self._pid = os.getpid()  # last: until now other threads of a forked child would find its parent's pool
 
     def connect(self) -> Connection:
         """A connection of its own, past the pool."""
@@ -174,7 +181,9 @@ class PostgresDriver:
 
     def write(self, operation: Callable[[Any], T], repeatable: bool = False) -> T:
         patience = _PATIENCE_SECONDS if repeatable else _SHORT_PATIENCE_SECONDS
-        return self._insist(lambda: self._transact(operation), patience, repeatable)
+        value = self._insist(lambda: self._transact(operation), patience, repeatable)
+        self._in_touch()
+        return value
 
     def read(self, operation: Callable[[Any], T]) -> T:
         return self._insist(lambda: self._snapshot(operation), _PATIENCE_SECONDS, True)
@@ -186,9 +195,7 @@ class PostgresDriver:
         while True:
             self._check_open()
             try:
-                value = attempt()
-                self._in_touch()
-                return value
+                return attempt()
             except (_InDoubt, *_PASSING) as error:
                 cause = error.__cause__ if isinstance(error, _InDoubt) else error
                 assert isinstance(cause, psycopg.Error)
@@ -201,9 +208,14 @@ class PostgresDriver:
             pause = min(2 * pause, longest)
 
     def _in_touch(self) -> None:
-        """Whoever was cut off or asleep for long cannot tell who else was: everybody gets time to renew its lease."""
+        """Whoever could not write for long cannot tell who else could not: everybody gets time to renew its lease.
+
+        A worker writes at least three times in the time of a lease. Half of one must have passed: a third is what lies
+        between two renewals when all is well (an idle worker never took anybody for dead). A lease that was renewed in
+        time outlives a shorter outage.
+        """
         now = awake_seconds()
-        if now - self._last_contact > self.lease_seconds / 3:
+        if now - self._last_contact > self.lease_seconds / 2:
             self._in_touch_since = now
         self._last_contact = now
 
@@ -227,10 +239,33 @@ class PostgresDriver:
                         session.rows("ring", (self.channel,))
                     committing = True
             except psycopg.Error as error:
+                if isinstance(error, errors.ReadOnlySqlTransaction):
+                    connection.close()  # its session may stay read-only when the server no longer is
                 if committing and not isinstance(error, _GIVE_WAY):
                     raise _InDoubt from error
                 raise
         return value
+
+    def change_apart(self, statement: str, parameters: Sequence[Any]) -> int:
+        """One statement, tried once, on a connection that no caller can take: leases are renewed while all wait."""
+        self._check_open()
+        with self._apart_guard:
+            changed = self._change_apart(statement, parameters)
+        self._in_touch()
+        return changed
+
+    def _change_apart(self, statement: str, parameters: Sequence[Any]) -> int:
+        try:
+            self._apart = self._apart or self.connect()
+            return self._make_session(self._apart, self._statements).change(statement, parameters)
+        except BaseException:
+            self._hang_up_apart()  # the next one gets a new connection
+            raise
+
+    def _hang_up_apart(self) -> None:
+        apart, self._apart = self._apart, None
+        if apart is not None:
+            apart.close()
 
     def _snapshot(self, operation: Callable[[Any], T]) -> T:
         """All statements see the same moment: no task is counted twice because it moved in between."""
@@ -262,7 +297,7 @@ class PostgresDriver:
                 )
             case errors.DeadlockDetected() | errors.SerializationFailure():
                 return StorageBusy(f"{self.name}: others were in the way, again and again ({text}); try again")
-            case psycopg.OperationalError() | psycopg.InterfaceError():
+            case psycopg.OperationalError() | psycopg.InterfaceError() | errors.IdleInTransactionSessionTimeout():
                 return StorageError(f"cannot reach {self.name}: {text}; check that the server runs, and the address")
         return StorageError(f"{self.name}: {text}")
 
@@ -303,7 +338,8 @@ class PostgresDriver:
     def after_fork(self) -> None:
         """In the child: leave the parent's connections alone. psycopg does not close them in another process."""
         self._reopening = threading.Lock()
-        _inherited.append((self._pool, self._presences))
+        _inherited.append((self._pool, self._apart, self._presences))
+        self._apart, self._apart_guard = None, threading.Lock()
         self._presences = []
 
     def close(self) -> None:
@@ -311,13 +347,14 @@ class PostgresDriver:
             return
         self._closed = True
         if os.getpid() == self._pid:
+            self._hang_up_apart()
             self._pool.close(timeout=1.0)
 
 
 _inherited: list[Any] = []  # what a forked child must neither use nor close
 
 
-def _connection_options(durability: str, pooler: bool) -> dict[str, Any]:
+def _connection_options(durability: str, pooler: bool, lease_seconds: float) -> dict[str, Any]:
     options: dict[str, Any] = {
         "autocommit": True,  # transactions are begun by name
         "cursor_factory": psycopg.RawCursor,
@@ -329,8 +366,12 @@ def _connection_options(durability: str, pooler: bool) -> dict[str, Any]:
     }
     if pooler:
         options["prepare_threshold"] = None
-    elif durability == "normal":
-        options["options"] = "-c synchronous_commit=off"
+        return options
+    # Whoever is stopped in the middle of a transaction holds rows that all others need, also to declare it dead.
+    settings = [f"-c idle_in_transaction_session_timeout={max(1, round(lease_seconds * 1000))}"]
+    if durability == "normal":
+        settings.append("-c synchronous_commit=off")
+    options["options"] = " ".join(settings)
     return options
 
 

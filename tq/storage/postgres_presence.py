@@ -11,7 +11,7 @@ import select
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -40,6 +40,8 @@ class Server(Protocol):
     channel: str
 
     def write(self, operation: Callable[[Any], Any], repeatable: bool = False) -> Any: ...
+
+    def change_apart(self, statement: str, parameters: Sequence[Any]) -> int: ...
 
     def connect(self) -> Any: ...
 
@@ -72,7 +74,7 @@ class LeasePresence:
     def renew(self) -> bool:
         """Prolong the lease; False if others have taken this worker for dead."""
         asked_at = awake_seconds()
-        renewed = bool(self._server.write(lambda session: session.change("renew_lease", (self._id,))))
+        renewed = bool(self._server.change_apart("renew_lease", (self._id,)))
         if renewed:
             self._safe_until = asked_at + self._server.lease_seconds
         return renewed
@@ -148,7 +150,7 @@ class LeasePresence:
         self._left.set()
         self._safe_until = 0.0
         with contextlib.suppress(Exception):
-            self._server.write(lambda session: session.change("end_lease", (self._id,)))
+            self._server.change_apart("end_lease", (self._id,))
         self._hang_up()
         for end in (self._hears, self._calls):
             end.close()
