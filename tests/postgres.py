@@ -6,6 +6,8 @@ import atexit
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from itertools import count
 from pathlib import Path
@@ -43,6 +45,17 @@ def drop_database(url: str) -> None:
     name = urlsplit(url).path.removeprefix("/")
     with psycopg.connect(_server_url(), autocommit=True) as connection:
         connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+
+
+@contextmanager
+def new_database() -> Iterator[str]:
+    """The address of an empty database, which is gone after the block."""
+    name = f"tq_{os.getpid()}_{next(_numbers)}"
+    run_sql(f"CREATE DATABASE {name}")
+    try:
+        yield _with_database(_server_url(), name)
+    finally:
+        run_sql(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 def _with_database(url: str, database: str) -> str:

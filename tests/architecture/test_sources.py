@@ -51,14 +51,13 @@ MAY_USE_CHANCE_OR_TIME = {
     ("storage/write_lock.py", "time.sleep"): "patience with other processes, which live in real time",
     ("scheduler.py", "random.uniform"): "the default of a parameter",
     ("storage/sqlite.py", "time.monotonic"): "patience with foreign programs, which live in real time",
-    ("storage/postgres.py", "time.monotonic"): "patience with a server, which lives in real time",
-    ("storage/postgres.py", "time.sleep"): "patience with a server, which lives in real time",
     ("storage/following.py", "time.monotonic"): "patience with a move, which another process makes in real time",
     ("storage/following.py", "time.sleep"): "patience with a move, which another process makes in real time",
     ("storage/move.py", "time.monotonic"): "patience with workers, which live in real time",
     ("storage/move.py", "time.sleep"): "patience with workers, which live in real time",
     ("cli/move.py", "time.monotonic"): "a line that moves is drawn ten times in a second of real time",
-    ("storage/postgres_presence.py", "time.monotonic"): "a lease runs out in real time",
+    ("storage/postgres_presence.py", "time.monotonic"): "the default of a parameter",
+    ("storage/postgres_presence.py", "time.sleep"): "the default of a parameter",
 }
 
 

@@ -1,10 +1,13 @@
 """How fast tasks are added: one at a time, from many threads, and in bulk.
 
-    python -m tests.bench.enqueue [--n 2000] [--repeats 5]
+    python -m tests.bench.enqueue [--n 2000] [--repeats 5] [--store sqlite|postgres]
 
 add_normal, add_full                one at a time, against one INSERT a transaction
 add_full_32_threads                 32 threads of one process, against one thread: callers share a commit
 add_many_normal, add_many_full      1000 in a call, against executemany of 1000 in a transaction; 10 × n tasks
+
+add_postgres, add_postgres_32_threads, add_many_postgres
+                                    the same on PostgreSQL, in bulk against COPY of 1000
 """
 
 from __future__ import annotations
@@ -13,20 +16,20 @@ import threading
 from functools import partial
 from itertools import islice
 
-from tests.bench import raw
-from tests.bench.measure import Figures, arguments, compare, new_database, report, stopwatch
+from tests.bench.measure import Figures, arguments, compare, report, stopwatch
+from tests.bench.stores import STORES, BenchStore, add_store_option
 from tests.bench.workload import TYPE, payloads
 from tq import TaskQueue
 
 BULK = 1000
 
 
-def add_one_by_one(n: int, durability: str, threads: int = 1) -> float:
+def add_one_by_one(store: BenchStore, n: int, durability: str, threads: int = 1) -> float:
     """Tasks in a second, added by as many threads."""
     share = n // threads
     inputs = payloads(share)
-    with new_database() as path:
-        queue = TaskQueue().init(path, durability=durability)
+    with store.new_database() as address:
+        queue = TaskQueue().init(address, durability=durability)
 
         def add_share() -> None:
             add = queue(TYPE).add
@@ -44,21 +47,21 @@ def add_one_by_one(n: int, durability: str, threads: int = 1) -> float:
     return share * threads / seconds()
 
 
-def insert_one_by_one(n: int, durability: str) -> float:
+def insert_one_by_one(store: BenchStore, n: int, durability: str) -> float:
     inputs = payloads(n)
-    with new_database() as path:
-        connection = raw.connect(path, durability)
+    with store.new_database() as address:
+        connection = store.raw(address, durability)
         with stopwatch() as seconds:
             for input_ in inputs:
-                raw.insert(connection, input_)
+                connection.insert(input_)
         connection.close()
     return n / seconds()
 
 
-def add_in_bulk(n: int, durability: str) -> float:
+def add_in_bulk(store: BenchStore, n: int, durability: str) -> float:
     inputs = iter(payloads(n))
-    with new_database() as path:
-        queue = TaskQueue().init(path, durability=durability)
+    with store.new_database() as address:
+        queue = TaskQueue().init(address, durability=durability)
         with stopwatch() as seconds:
             while batch := list(islice(inputs, BULK)):
                 queue(TYPE).add_many(batch)
@@ -67,31 +70,36 @@ def add_in_bulk(n: int, durability: str) -> float:
     return n / seconds()
 
 
-def insert_in_bulk(n: int, durability: str) -> float:
+def insert_in_bulk(store: BenchStore, n: int, durability: str) -> float:
     inputs = iter(payloads(n))
-    with new_database() as path:
-        connection = raw.connect(path, durability)
+    with store.new_database() as address:
+        connection = store.raw(address, durability)
         with stopwatch() as seconds:
             while batch := list(islice(inputs, BULK)):
-                raw.insert_many(connection, batch)
+                connection.insert_many(batch)
         connection.close()
     return n / seconds()
 
 
-def measure(n: int, repeats: int) -> Figures:
+def measure(store: BenchStore, n: int, repeats: int) -> Figures:
     figures = {}
-    for mode in ("normal", "full"):
-        one, bulk = (n, mode), (10 * n, mode)
-        figures[f"add_{mode}"] = compare(partial(add_one_by_one, *one), partial(insert_one_by_one, *one), repeats)
-        figures[f"add_many_{mode}"] = compare(partial(add_in_bulk, *bulk), partial(insert_in_bulk, *bulk), repeats)
-    many, alone = partial(add_one_by_one, n, "full", threads=32), partial(add_one_by_one, n, "full")
-    figures["add_full_32_threads"] = compare(many, alone, repeats)
+    for label, mode in store.modes.items():
+        one, bulk = (store, n, mode), (store, 10 * n, mode)
+        add, insert = partial(add_one_by_one, *one), partial(insert_one_by_one, *one)
+        add_many, insert_many = partial(add_in_bulk, *bulk), partial(insert_in_bulk, *bulk)
+        figures[store.named("add", label)] = compare(add, insert, repeats)
+        figures[store.named("add_many", label)] = compare(add_many, insert_many, repeats)
+    # The last mode is the most durable one: there it pays that callers share a commit.
+    figures[store.named("add", label, "32_threads")] = compare(partial(add, threads=32), add, repeats)
     return figures
 
 
 def main() -> None:
-    options = arguments(__doc__, n=2000).parse_args()
-    report("enqueue", options, measure(options.n, options.repeats))
+    parser = arguments(__doc__, n=2000)
+    add_store_option(parser)
+    options = parser.parse_args()
+    store = STORES[options.store]
+    report("enqueue", options, store.about(), measure(store, options.n, options.repeats))
 
 
 if __name__ == "__main__":

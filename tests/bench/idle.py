@@ -16,11 +16,13 @@ import sys
 import time
 from pathlib import Path
 
-from tests.bench.measure import Figure, Figures, arguments, new_database, report
+from tests.bench.measure import Figure, Figures, arguments, report
 from tests.bench.processes import ROOT, WorkerProcess
+from tests.bench.stores import STORES
 from tests.bench.workload import TYPE, payload
 from tq import TaskQueue
 
+SQLITE = STORES["sqlite"]
 MEMORY = {"rss": ("Rss",), "pss": ("Pss",), "uss": ("Private_Clean", "Private_Dirty")}
 
 
@@ -33,9 +35,9 @@ def memory_of(pid: int) -> dict[str, float]:
 
 def idle_worker(seconds: float) -> tuple[float, dict[str, float]]:
     """Percent of a core and memory of a worker process that has run a task and waits for the next."""
-    with new_database() as path:
-        queue = TaskQueue().init(path)
-        with WorkerProcess("idle_worker", str(path)) as worker:
+    with SQLITE.new_database() as address:
+        queue = TaskQueue().init(address)
+        with WorkerProcess("idle_worker", address) as worker:
             worker.say()
             queue(TYPE).add(payload(0))
             worker.hear()
@@ -88,7 +90,7 @@ def measure(seconds: float, repeats: int) -> Figures:
 
 def main() -> None:
     options = arguments(__doc__, n=5, repeats=3).parse_args()
-    report("idle", options, measure(options.n, options.repeats))
+    report("idle", options, SQLITE.about(), measure(options.n, options.repeats))
 
 
 if __name__ == "__main__":

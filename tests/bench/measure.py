@@ -9,14 +9,11 @@ from __future__ import annotations
 import argparse
 import json
 import platform
-import sqlite3
 import statistics
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 Measurement = Callable[[], float]
@@ -84,13 +81,6 @@ def stopwatch() -> Iterator[Callable[[], float]]:
     ended = time.perf_counter()
 
 
-@contextmanager
-def new_database() -> Iterator[Path]:
-    """A path for a database in a folder of its own. $TMPDIR chooses the disk."""
-    with tempfile.TemporaryDirectory(prefix="tq-bench-") as folder:
-        yield Path(folder) / "tasks.db"
-
-
 # --- arguments, and the one line --------------------------------------------------------------------------------
 
 
@@ -101,12 +91,13 @@ def arguments(description: str | None, n: int, repeats: int = 5) -> argparse.Arg
     return parser
 
 
-def report(program: str, options: argparse.Namespace, figures: Figures) -> None:
+def report(program: str, options: argparse.Namespace, about: dict[str, str], figures: Figures) -> None:
+    """Print the one line; `about` says what the figures were measured on."""
     line = {
         "program": program,
         **vars(options),
         "python": platform.python_version(),
-        "sqlite": sqlite3.sqlite_version,
+        **about,
         "figures": {name: figure.summary() | asdict(figure) for name, figure in figures.items()},
     }
     print(json.dumps(line), flush=True)

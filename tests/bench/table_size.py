@@ -1,12 +1,15 @@
 """Whether adding, and claiming and settling, cost the same in a table that already has many rows.
 
-    python -m tests.bench.table_size [--n 2000] [--repeats 5] [--rows 100000 1000000]
+    python -m tests.bench.table_size [--n 2000] [--repeats 5] [--rows 100000 1000000] [--store sqlite|postgres]
 
 For each kind of row (finished; scheduled for the future; ready, but of a type that nobody here works on) and each size:
 
 claim_KIND_SIZE     claim 100 and settle 100 a transaction, against an empty table, under NORMAL
 add_KIND_SIZE       one at a time, against an empty table, under NORMAL
 stats_KIND_SIZE     milliseconds of `stats()`
+
+claim_postgres_KIND_SIZE, add_postgres_KIND_SIZE, stats_postgres_KIND_SIZE
+                    the same on PostgreSQL
 """
 
 from __future__ import annotations
@@ -14,135 +17,87 @@ from __future__ import annotations
 import time
 from contextlib import closing
 from functools import partial
-from pathlib import Path
 
-from tests.bench.measure import Figures, arguments, compare, new_database, report, stopwatch
-from tests.bench.workload import TYPE, payload, payloads
+from tests.bench.direct import DirectStore
+from tests.bench.measure import Figures, arguments, compare, report
+from tests.bench.stores import STORES, BenchStore, add_store_option
+from tests.bench.workload import TYPE, payload
 from tq import TaskQueue
-from tq.clock import SystemClock
-from tq.ids import IdFactory
-from tq.models import ClaimedTask, Settlement, Succeeded, TaskType, Want, WorkerRecord
 from tq.payload import encode
-from tq.scheduler import Scheduler
-from tq.storage import sqlite_file
-from tq.storage.sqlite import SqliteDriver
-from tq.storage.store import Store
 
-BATCH = 100
 KINDS = ("finished", "scheduled", "foreign")
 
-# A million rows in seconds: SQLite makes them itself, with ids of past days so that new tasks come after them.
+# A million rows in seconds: the database makes them itself, with ids of past days so that new tasks come after them.
+# Both dialects take it, and both want the values in the text: they write parameters differently.
 FILL = """
-WITH RECURSIVE numbers (number) AS (SELECT 1 UNION ALL SELECT number + 1 FROM numbers WHERE number < :rows)
+WITH RECURSIVE numbers (number) AS (SELECT 1 UNION ALL SELECT number + 1 FROM numbers WHERE number < {rows})
 INSERT INTO tasks (id, type, input, created_at, updated_at, status, version, attempts, last_attempt_at, output,
     completed_at, run_after, worker_id, attempts_allowed)
-SELECT printf('01800000-%04x-7%03x-8%03x-%012x', number >> 12, number & 4095, number & 4095, number),
-    :type, :input, :then, :then, {values}
+SELECT '01800000-0000-7000-8000-' || substr('' || (1000000000000 + number), 2),
+    '{type}', '{input}', {then}, {then}, {values}
 FROM numbers"""
 VALUES = {
-    "finished": "'success', 2, 1, :then, 'null', :then, NULL, 'gone', 3",
-    "scheduled": "'to-do', 0, 0, NULL, NULL, NULL, :later + number * 0.001, NULL, NULL",
+    "finished": "'success', 2, 1, {then}, 'null', {then}, NULL, 'gone', 3",
+    "scheduled": "'to-do', 0, 0, NULL, NULL, NULL, {later} + number * 0.001, NULL, NULL",
     "foreign": "'to-do', 0, 0, NULL, NULL, NULL, NULL, NULL, NULL",
 }
+COUNT_FINISHED = "INSERT INTO finished_counts (type, status, count) VALUES ('{type}', 'success', {rows})"
 
 
-def fill(path: Path, kind: str, rows: int) -> None:
+def fill(store: BenchStore, address: str, kind: str, rows: int) -> None:
     """Put rows into a new database as if tq had, with the kept counts that belong to them."""
-    TaskQueue().init(path).stop()
     now = time.time()
     type_ = "foreign" if kind == "foreign" else TYPE
-    values = {"rows": rows, "type": type_, "input": encode(payload(0)), "then": now - 86_400, "later": now + 86_400}
-    with closing(sqlite_file.connect(path, "normal")) as connection:
-        connection.execute("PRAGMA synchronous = OFF").fetchall()
-        connection.execute("BEGIN IMMEDIATE")
-        connection.execute(FILL.format(values=VALUES[kind]), values)
-        if kind == "finished":
-            connection.execute("INSERT INTO finished_counts VALUES (?, 'success', ?)", (TYPE, rows))
-        connection.execute("COMMIT")
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    values = VALUES[kind].format(then=now - 86_400, later=now + 86_400)
+    text = encode(payload(0))
+    statements = [FILL.format(rows=rows, type=type_, input=text, then=now - 86_400, values=values)]
+    if kind == "finished":
+        statements.append(COUNT_FINISHED.format(type=TYPE, rows=rows))
+    with closing(store.raw(address, "normal")) as connection:
+        connection.load(*statements)
 
 
-class Bench:
-    """A queue whose store is called directly: what is measured is the transaction, not the threads around it."""
-
-    def __init__(self, path: Path) -> None:
-        ids, clock = IdFactory(), SystemClock()
-        self._worker_id = ids.new()
-        self._scheduler = Scheduler(clock, ids, TaskType)
-        self._store = Store(SqliteDriver(path, "normal"))
-        self._store.enlist_again(WorkerRecord(self._worker_id, "here", 0, "", clock.now()))
-
-    def add_rate(self, n: int) -> float:
-        inputs = payloads(n)
-        with stopwatch() as seconds:
-            for input_ in inputs:
-                self._store.add([self._scheduler.spec(TYPE, encode(input_))])
-        return n / seconds()
-
-    def claim_rate(self, n: int) -> float:
-        """Claim and settle n of the tasks that were added."""
-        left = n
-        settlements: list[Settlement] = []
-        with stopwatch() as seconds:
-            while left or settlements:
-                wants = [Want(TYPE, min(BATCH, left))] if left else []
-                exchange = self._store.exchange(self._worker_id, settlements, wants, time.time)
-                assert not exchange.lost
-                left -= len(exchange.claimed)
-                settlements = [self._success(task) for task in exchange.claimed]
-        return n / seconds()
-
-    def _success(self, task: ClaimedTask) -> Settlement:
-        return Settlement(task, self._scheduler.decide(task, Succeeded("null")))
-
-    def stats_milliseconds(self) -> float:
-        with stopwatch() as seconds:
-            self._store.stats()
-        return seconds() * 1000
-
-    def close(self) -> None:
-        self._store.close()
-
-
-def measure_kind(kind: str, rows: int, n: int, repeats: int) -> Figures:
+def measure_kind(store: BenchStore, kind: str, rows: int, n: int, repeats: int) -> Figures:
     """The empty table keeps what was measured in it, as the filled one does: little beside a hundred thousand rows."""
-    with new_database() as path, new_database() as empty_path:
-        fill(path, kind, rows)
-        with closing(Bench(path)) as filled, closing(Bench(empty_path)) as empty:
-            for bench in (filled, empty):  # the first pages come from the disk, and the log grows to its size
-                bench.add_rate(n)
-                bench.claim_rate(n)
+    with store.new_database() as address, store.new_database() as empty_address:
+        fill(store, address, kind, rows)
+        with closing(DirectStore(address)) as filled, closing(DirectStore(empty_address)) as empty:
+            for direct in (filled, empty):  # the first pages come from the disk, and the log grows to its size
+                direct.add_rate(n)
+                direct.claim_rate(n)
             figures = {
                 "add": compare(partial(filled.add_rate, n), partial(empty.add_rate, n), repeats),
                 "claim": compare(partial(filled.claim_rate, n), partial(empty.claim_rate, n), repeats),
                 "stats": compare(filled.stats_milliseconds, empty.stats_milliseconds, repeats, "ms"),
             }
         figures["stats"].kind = "amount"
-        check(path, kind, rows + (repeats + 1) * n)
-    return {f"{name}_{kind}_{rows}": figure for name, figure in figures.items()}
+        check(address, kind, rows + (repeats + 1) * n)
+    return {store.named(name, kind, str(rows)): figure for name, figure in figures.items()}
 
 
-def check(path: Path, kind: str, total: int) -> None:
+def check(address: str, kind: str, total: int) -> None:
     """The filled table must be one that tq could have made: its counts agree with its rows."""
-    queue = TaskQueue().init(path)
+    queue = TaskQueue().init(address)
     stats = queue.stats()
     queue.stop()
     assert stats["to-do"] + stats["success"] == total, f"{kind}: {stats}"
 
 
-def measure(n: int, repeats: int, sizes: list[int]) -> Figures:
+def measure(store: BenchStore, n: int, repeats: int, sizes: list[int]) -> Figures:
     figures: Figures = {}
     for rows in sizes:
         for kind in KINDS:
-            figures |= measure_kind(kind, rows, n, repeats)
+            figures |= measure_kind(store, kind, rows, n, repeats)
     return figures
 
 
 def main() -> None:
     parser = arguments(__doc__, n=2000)
     parser.add_argument("--rows", type=int, nargs="+", default=[100_000, 1_000_000], help="sizes of the table")
+    add_store_option(parser)
     options = parser.parse_args()
-    report("table_size", options, measure(options.n, options.repeats, options.rows))
+    store = STORES[options.store]
+    report("table_size", options, store.about(), measure(store, options.n, options.repeats, options.rows))
 
 
 if __name__ == "__main__":

@@ -7,8 +7,6 @@ and ends when its input ends.
 from __future__ import annotations
 
 import argparse
-import socket
-import sqlite3
 import sys
 import threading
 import time
@@ -16,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.bench import raw
+from tests.bench.stores import store_of
 from tests.bench.workload import TYPE, Tally
 from tq import TaskQueue
 
@@ -62,25 +61,28 @@ def work_until_input_ends(options: argparse.Namespace, body: raw.Body) -> None:
 
 
 def raw_drain(options: argparse.Namespace) -> None:
-    connection = raw.connect(options.database, options.durability)
+    connection = raw_connection(options)
     ready()
     raw.drain(connection, counting_body(options))
     sys.stdin.read()
 
 
 def raw_latency(options: argparse.Namespace) -> None:
-    bell = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    bell.bind(str(options.bell))
-    connection = raw.connect(options.database, options.durability)
+    connection = raw_connection(options)
+    connection.listen()
     ready()
-    threading.Thread(target=serve, args=(connection, bell), daemon=True).start()
+    threading.Thread(target=serve, args=(connection,), daemon=True).start()
     sys.stdin.read()
 
 
-def serve(connection: sqlite3.Connection, bell: socket.socket) -> None:
+def serve(connection: raw.Raw) -> None:
     while True:
         raw.drain(connection, latency_body)
-        bell.recv(64)
+        connection.wait()
+
+
+def raw_connection(options: argparse.Namespace) -> raw.Raw:
+    return store_of(options.database).raw(options.database, options.durability)
 
 
 def ready() -> None:
@@ -99,11 +101,10 @@ ROLES = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("role", choices=ROLES)
-    parser.add_argument("database", type=Path)
+    parser.add_argument("database")
     parser.add_argument("--durability", default="normal")
     parser.add_argument("--tally", type=Path)
     parser.add_argument("--slot", type=int, default=0)
-    parser.add_argument("--bell", type=Path)
     parser.add_argument("--coroutines", action="store_true")
     options = parser.parse_args()
     ROLES[options.role](options)

@@ -391,7 +391,7 @@ def parent() -> None:
         time.sleep(float(ARGUMENTS[1]))
         os._exit(0)
     if ARGUMENTS[0] == "holding":
-        with queue._opened()._driver._lock.held():
+        with queue._opened()._driver._driver._lock.held():
             history.write("ready")
             time.sleep(60)
     history.write("ready")

@@ -155,6 +155,7 @@ def test_a_worker_that_is_cut_off_in_the_middle_of_a_transaction_does_not_hold_u
     assert _statuses(database) == [(first.id, "failed", 1), (second.id, "success", 1)]
     proxy.close()
     frozen.join(60)
+    presence.drop()
     other.close()
     cut_off.close()
 

@@ -24,7 +24,7 @@ class Wake:
         self.takeovers: list[tuple[float, float]] = []  # killed when, taken over when
 
     def kill(self, program: Program) -> None:
-        ids = [row[0] for row in rows(self._rig.database, "SELECT id FROM workers WHERE pid = ?", program.pid)]
+        ids = [row[0] for row in rows(self._rig.database, _BUSY, program.pid)]  # who owns nothing is not waited for
         program.kill()
         assert program.killed_at is not None
         self._waiting.update(dict.fromkeys(ids, program.killed_at))
@@ -42,6 +42,10 @@ class Wake:
             time.sleep(0.01)
 
 
+_BUSY = (
+    "SELECT id FROM workers WHERE pid = ? "
+    "AND EXISTS (SELECT 1 FROM tasks WHERE status = 'in-progress' AND worker_id = workers.id)"
+)
 _OWNERS = "SELECT DISTINCT worker_id FROM tasks WHERE status = 'in-progress'"
 
 

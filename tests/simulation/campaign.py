@@ -28,10 +28,11 @@ def story(world: World, found: list[Violation]) -> str:
     """A failure as a reader needs it: the command that repeats it, the broken promises, the task's history."""
     task = next((violation.task for violation in found if violation.task is not None), None)
     events = world.history.of_task(task) if task is not None else world.history.events
+    store = type(world.database).__name__.removesuffix("Database").lower()
     return "\n".join(
         [
             f"seed {world.scenario.seed} breaks a promise; to see it again:",
-            f"TQ_SIM_SEED={world.scenario.seed} python -m pytest tests/simulation/test_schedules.py -k promise",
+            f"TQ_SIM_SEED={world.scenario.seed} pytest tests/simulation/test_schedules.py -k 'keeps and {store}'",
             *(f"- {violation.rule}: {violation.what} (task {violation.task})" for violation in found[:10]),
             f"the history of task {task}:" if task is not None else "the end of the history:",
             *(str(event)[:240] for event in events[-_EVENTS_SHOWN:]),

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing
 
 from tests.simulation.invariants import Violation
 from tests.simulation.world import World
 from tq.models import TaskSpec
-from tq.storage import sqlite_file
-from tq.storage.sqlite import SqliteDriver
 from tq.storage.store import Store
 
 
 def check_ending(world: World) -> list[Violation]:
-    with closing(sqlite_file.connect(world.database, "normal")) as connection:
-        return [
-            *_every_accepted_task_has_ended(world),
-            *_every_add_is_whole(world, connection),
-            *_every_add_answers_with_its_task(world, connection),
-            *_side_tables_agree(connection),
-            *_the_file_is_sound(connection),
-            *_stats_agree(world, connection),
-        ]
+    return [
+        *_every_accepted_task_has_ended(world),
+        *_every_add_is_whole(world),
+        *_every_add_answers_with_its_task(world),
+        *_side_tables_agree(world),
+        *(Violation("the database is sound", None, text) for text in world.database.defects()),
+        *_stats_agree(world),
+    ]
 
 
 def _every_accepted_task_has_ended(world: World) -> Iterator[Violation]:
@@ -36,13 +31,10 @@ def _every_accepted_task_has_ended(world: World) -> Iterator[Violation]:
             yield Violation("an accepted task is never lost", task, f"it has not ended: {row.status}")
 
 
-def _every_add_is_whole(world: World, connection: sqlite3.Connection) -> Iterator[Violation]:
+def _every_add_is_whole(world: World) -> Iterator[Violation]:
     """All tasks of a call or none, each with its input: whether it returned, raised, or died in the middle."""
-    inputs = dict(
-        connection.execute(
-            "SELECT id, coalesce(input, (SELECT input FROM task_inputs WHERE task_id = id)) FROM tasks"
-        ).fetchall()
-    )
+    query = "SELECT id, coalesce(input, (SELECT input FROM task_inputs WHERE task_id = id)) FROM tasks"
+    inputs = dict(world.database.ask(query))  # type: ignore[arg-type]
     for event in world.history.events:
         if event.what != "adding" or "specs" not in event.facts:
             continue
@@ -53,14 +45,14 @@ def _every_add_is_whole(world: World, connection: sqlite3.Connection) -> Iterato
         for spec in present:
             if inputs[spec.id] != spec.input:
                 yield Violation("a task has the input it was added with", spec.id, repr(inputs[spec.id]))
-    orphans = connection.execute("SELECT task_id FROM task_inputs WHERE task_id NOT IN (SELECT id FROM tasks)")
-    for (task,) in orphans.fetchall():
+    orphans = "SELECT task_id FROM task_inputs WHERE task_id NOT IN (SELECT id FROM tasks)"
+    for (task,) in world.database.ask(orphans):
         yield Violation("no input without its task", task, "")
 
 
-def _every_add_answers_with_its_task(world: World, connection: sqlite3.Connection) -> Iterator[Violation]:
+def _every_add_answers_with_its_task(world: World) -> Iterator[Violation]:
     """Its own, or the one that already holds the key; and no two tasks hold the same."""
-    keys = {task: (type_, key) for task, type_, key in connection.execute("SELECT id, type, key FROM tasks").fetchall()}
+    keys = {task: (type_, key) for task, type_, key in world.database.ask("SELECT id, type, key FROM tasks")}
     specs = {
         spec.id: spec
         for event in world.history.events
@@ -78,26 +70,22 @@ def _every_add_answers_with_its_task(world: World, connection: sqlite3.Connectio
             yield Violation("a key is held by one task", None, f"{type_} {key}: {count}")
 
 
-def _side_tables_agree(connection: sqlite3.Connection) -> Iterator[Violation]:
-    counted = connection.execute("SELECT type, status, count FROM finished_counts WHERE count != 0")
+def _side_tables_agree(world: World) -> Iterator[Violation]:
+    counted = "SELECT type, status, count FROM finished_counts WHERE count != 0"
     ended = "SELECT type, status, count(*) FROM tasks WHERE completed_at IS NOT NULL GROUP BY type, status"
-    if sorted(counted.fetchall()) != sorted(connection.execute(ended).fetchall()):
+    if sorted(world.database.ask(counted)) != sorted(world.database.ask(ended)):
         yield Violation("the kept counts are those of the rows", None, "")
-    failures = """SELECT subject, old_version FROM audit
-        WHERE what = 'changed' AND old_status = 'in-progress' AND new_status = 'failed'"""
-    told = connection.execute("SELECT task_id, version FROM attempts").fetchall()
-    for task, version in set(connection.execute(failures).fetchall()) ^ set(told):
+    failures = {
+        (event.task, event.facts["old"].version)
+        for event in world.history.events
+        if event.what == "changed" and event.facts["new"].status == "failed" and event.facts["old"].running
+    }
+    for task, version in failures ^ set(world.database.ask("SELECT task_id, version FROM attempts")):
         yield Violation("every failed attempt is told, and no other", task, f"version {version}")
 
 
-def _the_file_is_sound(connection: sqlite3.Connection) -> Iterator[Violation]:
-    answer = connection.execute("PRAGMA integrity_check").fetchall()
-    if answer != [("ok",)]:
-        yield Violation("the file is sound", None, str(answer))
-
-
-def _stats_agree(world: World, connection: sqlite3.Connection) -> Iterator[Violation]:
-    store = Store(SqliteDriver(world.database, "normal"))
+def _stats_agree(world: World) -> Iterator[Violation]:
+    store = Store(world.database.open_plainly())
     stats = store.stats()
     store.close()
     rows = Counter(row.status for row in world.history.rows.values())

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import sqlite3
 from typing import TYPE_CHECKING
 
-from tests.simulation.stage import Actor
+from tests.simulation.actors import Actor
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
 _CHANCE = 0.01
-_CHANCES = {"after COMMIT": 0.06, "write lock": 0.03}  # where two who know different things are furthest apart
-_MESSAGES = ("database or disk is full", "disk I/O error")
+# Where two who know different things are furthest apart.
+_CHANCES = {"after COMMIT": 0.06, "write lock": 0.03, "COMMIT by wire": 0.06}
 
 
 class Faults:
@@ -36,17 +35,17 @@ class Faults:
 
     def _crash(self, actor: Actor) -> None:
         if self._random.random() < 0.6:
-            actor.doomed = True
+            actor.life.doomed = True
         else:  # or somebody else in a moment, wherever it is then
             self._stage.later(self._random.random() * 2, self._kill_somebody)
 
     def _kill_somebody(self) -> None:
         if self._stage.actors:
-            self._random.choice(self._stage.actors).doomed = True
+            self._random.choice(self._stage.actors).life.doomed = True
 
     def _stop(self, actor: Actor) -> None:
-        actor.stopped_until = self._stage.time + self._random.choice([0.1, 2.0, 30.0])
-        self._world.history.record(actor.name, "stopped", until=actor.stopped_until)
+        actor.life.stopped_until = self._stage.time + self._random.choice(self._world.database.stops)
+        self._world.history.record(actor.process.name, "stopped", until=actor.life.stopped_until)
 
     def _jump(self, actor: Actor) -> None:
         seconds = self._random.choice([-3600.0, -30.0, -1.0, 1.0, 5.0, 3600.0])
@@ -54,41 +53,31 @@ class Faults:
         self._world.history.record("clock", "jumped", seconds=seconds)
 
     def _restart(self, actor: Actor) -> None:
-        self._world.restart(self._random.choice(self._stage.actors))
+        self._world.restart(self._random.choice(self._stage.actors).process)
 
     def _error(self, actor: Actor) -> None:
         self._errors_due += 1
 
     def _outage(self, actor: Actor) -> None:
-        self._outage_until = self._stage.time + self._random.choice([0.5, 3.0])
+        self._outage_until = self._stage.time + self._random.choice(self._world.database.outages)
         self._world.history.record("disk", "failing", until=self._outage_until)
 
     # --- where storage fails -------------------------------------------------------------------------------------
 
-    def before_begin(self, actor: Actor) -> None:
+    def busy(self) -> bool:
+        """Whether somebody else is in the way, for a moment."""
         if self._errors_due and self._random.random() < 0.2:
             self._errors_due -= 1
-            raise sqlite3.OperationalError("database is locked")
-        self._fail_if_due(actor, "BEGIN")
+            return True
+        return False
 
-    def before_statement(self, actor: Actor, connection: sqlite3.Connection) -> None:
-        try:
-            self._fail_if_due(actor, "a statement")
-        except sqlite3.OperationalError:
-            # After some errors SQLite has rolled back by itself, after others it leaves that to us.
-            if connection.in_transaction and self._random.random() < 0.5:
-                connection.execute("ROLLBACK")
-            raise
-
-    def after_commit(self, actor: Actor) -> None:
-        """The commit stands, and its caller is told that it failed."""
-        self._fail_if_due(actor, "after a COMMIT that stands", share=0.6)
-
-    def _fail_if_due(self, actor: Actor, where: str, share: float = 0.3) -> None:
-        if self._stage.time < self._outage_until or (self._errors_due and self._random.random() < share):
-            self._errors_due = max(0, self._errors_due - 1)
-            message = self._random.choice(_MESSAGES)
-            if "restart" in self._kinds and self._random.random() < 0.3:
-                self._world.restart(actor)  # what people do about a failing disk
-            self._world.history.record(actor.name, "failed", where=where, message=message)
-            raise sqlite3.OperationalError(message)
+    def strike(self, actor: Actor, where: str, share: float = 0.3) -> str | None:
+        """The message of the error that happens now, if one does."""
+        if not (self._stage.time < self._outage_until or (self._errors_due and self._random.random() < share)):
+            return None
+        self._errors_due = max(0, self._errors_due - 1)
+        message = self._random.choice(self._world.database.messages)
+        if "restart" in self._kinds and self._random.random() < 0.3:
+            self._world.restart(actor.process)  # what people do about a failing disk
+        self._world.history.record(actor.name, "failed", where=where, message=message)
+        return message

@@ -10,9 +10,11 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from tests.simulation.database import Database
 from tests.simulation.history import Event, Row
 from tests.simulation.lanes import output_of
 from tests.simulation.scenario import Scenario
+from tests.simulation.silences import Silences
 from tests.simulation.world import World
 from tq.models import MAX_CRASHES, TaskSpec
 from tq.ratelimit import capacity
@@ -29,9 +31,12 @@ class Violation(NamedTuple):
 class Replay:
     """The state of the queue as the history tells it, and the rules that each event must keep."""
 
-    def __init__(self, scenario: Scenario) -> None:
+    def __init__(self, scenario: Scenario, database: Database) -> None:
         self.violations: list[Violation] = []
         self._scenario = scenario
+        self._exact, self._one_writer = database.exact, database.one_writer
+        self._hurry = database.hurry
+        self._silences = Silences(database.lease_seconds)
         self._rows: dict[str, Row] = {}
         self._specs: dict[str, TaskSpec] = {}
         self._paused: set[str] = set()
@@ -41,6 +46,10 @@ class Replay:
         self._outcomes: dict[Attempt, str] = {}
         self._running: dict[str, tuple[str, int]] = {}  # by task: who runs it now, and which claim
         self._starts: Counter[str] = Counter()
+        self._taken_over: set[Attempt] = set()  # from workers that live, but were silent for too long
+        self._given_back: set[Attempt] = set()
+        self._seen_paused: dict[str, set[str]] = {}  # by process, when it looked
+        self._seen_ready: dict[tuple[str, str], dict[str, Row]] = {}  # by process and type, where nobody else was there
         self._claimed: list[str] = []  # in the transaction that is being read
         self._claim_moments: dict[str, list[float]] = defaultdict(list)  # by type
         self._failures: dict[str, list[float]] = defaultdict(list)  # by process
@@ -51,6 +60,7 @@ class Replay:
         for event in events:
             self._event = event
             self._latest_wall = event.latest_wall
+            self._silences.hear(event)
             rule: Callable[[Event], None] | None = getattr(self, "_on_" + event.what.replace(" ", "_"), None)
             if rule is not None:
                 rule(event)
@@ -84,12 +94,21 @@ class Replay:
     def _on_failed(self, event: Event) -> None:
         moments = self._failures[event.who]
         moments.append(event.at)
-        hurried = len(moments) > 12 and event.at - moments[-13] < 1.0
+        hurried = len(moments) > self._hurry and event.at - moments[-1 - self._hurry] < 1.0
         self._check(not hurried, "a failing disk is left alone for a while", None)
 
     def _on_handed(self, event: Event) -> None:
         order = [self._place(task) for task in event.facts["ids"]]
         self._check(order == sorted(order), "a batch starts in the order of its tasks", None, str(event.facts["ids"]))
+
+    def _on_asked(self, event: Event) -> None:
+        """Somebody looks at what others may change before it commits: it goes by what it has seen."""
+        if event.facts["statement"] == "paused_types":
+            self._seen_paused[event.who] = set(self._paused)
+        else:
+            type_ = event.facts["asked"][3]
+            ready = {task: row for task, row in self._rows.items() if row.type == type_ and row.ready}
+            self._seen_ready[event.who, type_] = ready if event.facts["alone"] else {}
 
     # --- attempts ------------------------------------------------------------------------------------------------
 
@@ -102,7 +121,9 @@ class Replay:
         allowed = spec.max_attempts or self._scenario.types[spec.type].max_attempts
         self._starts[spec.id] += 1
         self._check(attempt not in self._begun, "a claim starts once", task)
-        self._check(row.running and row.version == attempt[1], "a handler starts only what its worker owns", task)
+        owned = row.running and row.version == attempt[1]
+        self._check(owned or attempt in self._taken_over, "a handler starts only what its worker owns", task)
+        self._check(attempt not in self._given_back, "what was given back does not start", task)
         self._check(task not in self._running, "attempts never overlap", task, f"{self._running.get(spec.id)} runs it")
         self._check(self._starts[spec.id] <= allowed, "no more starts than attempts are allowed", task)
         self._check(event.facts["input"] == spec.input, "a handler gets the input that was accepted", task)
@@ -151,8 +172,10 @@ class Replay:
         self._check(old.ready, "only what is ready is claimed", task)
         self._check(new.attempts == old.attempts + 1, "a claim counts as an attempt", task)
         self._check(new.attempts <= (new.attempts_allowed or 0), "attempts stay within their limit", task)
-        self._check(new.worker_id == worker and worker not in self._ended_workers, "claimed by who lives", task)
-        self._check(not self._paused & {"", new.type}, "nothing is claimed while paused", task)
+        living = self._silences.enlisted(worker) if self._silences.count else worker not in self._ended_workers
+        self._check(new.worker_id == worker and living, "claimed by who lives", task)
+        paused = self._paused if self._one_writer else self._seen_paused.get(event.who, set())
+        self._check(not paused & {"", new.type}, "nothing is claimed while paused", task)
 
     def _check_promoted(self, task: str, old: Row, new: Row) -> None:
         self._check(new.ready and old.run_after is not None, "only waiting tasks become ready", task)
@@ -162,27 +185,43 @@ class Replay:
     def _check_settled(self, event: Event, task: str, old: Row, new: Row) -> None:
         attempt = (task, old.version)
         mine = event.facts["worker"] == old.worker_id
-        self._check(mine or old.worker_id in self._ended_workers, "a living worker is not robbed", task)
+        if not mine and old.worker_id not in self._ended_workers:
+            self._take_over(event, attempt, old.worker_id or "")
         if new.status == "success":
             returned = f'"{output_of(*attempt)}"'
             self._check(mine and self._outcomes.get(attempt) == "Succeeded", "success is what a handler said", task)
             self._check(new.output == returned, "the output is that of the attempt which was settled", task)
         elif new.ready:
+            self._given_back.add(attempt)
             self._check(attempt not in self._begun, "what has started is not given back", task)
             self._check(new.attempts == old.attempts - 1, "what never started gets its attempt back", task)
         else:
             self._check(new.status == "failed", "no other way out of a claim", task, new.status)
-            self._check(attempt in self._marked, "what never started gets its attempt back", task)
+            spent = attempt in self._marked or (not self._exact and _affordable(old))
+            self._check(spent, "what never started gets its attempt back", task)
             self._check(new.attempts == old.attempts, "what has started costs an attempt", task)
             self._check(new.crashes == old.crashes + (not mine), "a crash is counted as one", task)
         if new.status == "failed" and not new.ended:
             self._check(new.attempts < (new.attempts_allowed or 0), "only what may be tried again waits for it", task)
+
+    def _take_over(self, event: Event, attempt: Attempt, worker: str) -> None:
+        """From a worker that lives: only where it was silent for too long, and for a reason."""
+        self._check(self._silences.count, "a living worker is not robbed", attempt[0])
+        if self._silences.count:
+            excuse = self._silences.excuse(worker, event)
+            self._check(excuse is None, "a living worker is not robbed", attempt[0], excuse or "")
+        self._taken_over.add(attempt)
+        if self._running.get(attempt[0], ("", -1))[1] == attempt[1]:
+            del self._running[attempt[0]]
 
     def _on_committed(self, event: Event) -> None:
         """At the end of a transaction: what was claimed was first in line, and within the limit over all workers."""
         for type_ in {self._rows[task].type for task in self._claimed}:
             claimed = [self._place(task) for task in self._claimed if self._rows[task].type == type_]
             ready = [self._place(task) for task, row in self._rows.items() if row.type == type_ and row.ready]
+            if not self._one_writer:
+                seen = self._seen_ready.get((event.who, type_), {})
+                ready = [self._place(task) for task, row in seen.items() if self._rows[task] == row]
             in_turn = max(claimed) < min(ready, default=(2**40, ""))
             self._check(in_turn, "higher priority first, oldest first among equals", max(claimed)[1])
             limit = self._scenario.types[type_].global_limit
@@ -209,6 +248,11 @@ def _attempt(event: Event) -> Attempt:
     return event.task, event.facts["version"]
 
 
+def _affordable(claimed: Row) -> bool:
+    """Whether a crash leaves the task another chance: it may be blamed for one then before it has started."""
+    return claimed.attempts < (claimed.attempts_allowed or 0) and claimed.crashes + 1 < MAX_CRASHES
+
+
 def _windows(moments: list[float]) -> Iterator[tuple[float, float, int]]:
     for first in range(len(moments)):
         for last in range(first, len(moments)):
@@ -222,4 +266,4 @@ def violations(world: World) -> list[Violation]:
     trouble = [
         Violation("nothing unexpected is raised", None, f"{who}: {error!r}") for who, error in world.stage.trouble
     ]
-    return [*trouble, *Replay(world.scenario).play(world.history.events), *check_ending(world)]
+    return [*trouble, *Replay(world.scenario, world.database).play(world.history.events), *check_ending(world)]

@@ -9,9 +9,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.scenario import Part
+from tq.errors import StorageError
 from tq.executor import Executor
 from tq.lanes.job import Basket, Job, Strike
-from tq.models import Outcome, TaskType
+from tq.models import Outcome, Released, TaskType
 from tq.storage.driver import Presence
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class VirtualLane:
     def _admit(self) -> None:
         while self._pending and self._busy < self._pending[0].kind.worker_count:
             self._busy += 1
-            self._soon(partial(self._mark, self._pending.popleft()))
+            self._soon(partial(self._process.spawn, "handler", partial(self._mark, self._pending.popleft())))
 
     def _soon(self, happens: Callable[[], None], seconds: float = 0.002) -> None:
         self._process.later(self._process.random.random() * seconds, happens)
@@ -47,7 +48,13 @@ class VirtualLane:
     # --- the life of an attempt; a crash is possible between any two of these ------------------------------------
 
     def _mark(self, job: Job) -> None:
-        self._presence.started(job.task)
+        try:
+            self._presence.started(job.task)
+        except StorageError:  # what cannot be listed as started must not start
+            self._busy -= 1
+            self._basket.put(job, Released(), last=not self._pending)
+            self._admit()
+            return
         self._record("marked", job)
         self._soon(partial(self._begin, job))
 
@@ -63,7 +70,7 @@ class VirtualLane:
             return
         part = self._running[job]
         if part.kills:
-            self._process.doomed = True
+            self._process.life.doomed = True
             return
         outcome = None if job.struck else Executor().run(_playing(job, part), job.task, lambda: job.struck)
         assert job.begun_at is not None
@@ -108,7 +115,7 @@ class VirtualLane:
         return len(self._overdue)
 
     def close(self) -> None:
-        assert self._process.dead or not self._pending, "a worker leaves only when nothing is left to do"
+        assert self._process.life.dead or not self._pending, "a worker leaves only when nothing is left to do"
 
     def _record(self, what: str, job: Job, **facts: Any) -> None:
         self._process.record(what, job.task.id, version=job.task.version, **facts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tests.simulation.storage import STATEMENTS, SimulatedDriver
+from tests.simulation.sqlite_storage import STATEMENTS, SimulatedDriver
 from tests.simulation.world import Engine
 from tq import models, ratelimit
 from tq.models import ClaimedTask, Exchange, Settlement, TaskSpec, Transition, Want, WorkerRecord
@@ -119,7 +119,7 @@ class LeavesInDoubt(Worker):
     def _guarded_step(self) -> float:
         seconds = super()._guarded_step()
         if self.stopping and not self._jobs:
-            self._in_doubt = False
+            self._in_doubt = self.in_trouble = False
         return seconds
 
 

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tests.simulation.actors import Activity, Actor
 from tests.simulation.lanes import VirtualLanes
 from tests.simulation.scenario import Wish, run_after
-from tests.simulation.stage import Actor
-from tests.simulation.storage import STATEMENTS, SimulatedWriteLock
 from tq.errors import StorageError
 from tq.ids import IdFactory
 from tq.models import TaskSpec, TaskType
 from tq.scheduler import Scheduler
-from tq.storage.presence import LockFilePresence
 from tq.storage.store import EVERY_TYPE, Store
 from tq.worker import Worker
 
@@ -49,13 +46,10 @@ class Process(Actor):
             self.clock, self.ids, lambda type_: world.scenario.types.get(type_) or TaskType(type_), self.random.uniform
         )
         self.worker_id: str | None = None
-        self.connections: list[sqlite3.Connection] = []
-        self._locks: list[SimulatedWriteLock] = []
-        self._seats: list[LockFilePresence] = []
+        self._left_behind: list[Callable[[], None]] = []
 
     def open_store(self) -> Store:
-        engine = self.world.engine
-        return engine.store(engine.driver(self, self.world.database, {**STATEMENTS, **engine.statements}))
+        return self.world.engine.store(self.world.database.open(self))
 
     def insist(self, operation: Callable[[], T]) -> T:
         while True:
@@ -70,33 +64,32 @@ class Process(Actor):
     def later(self, seconds: float, happens: Callable[[], None]) -> None:
         self.stage.later(seconds, happens, owner=self)
 
+    # --- its threads ---------------------------------------------------------------------------------------------
+
+    def spawn(self, name: str, part: Callable[[], None]) -> None:
+        self.stage.enter(Activity(self, name, part))
+
+    @property
+    def thread(self) -> Actor:
+        """The one of its threads that runs now."""
+        holder = self.stage.holder
+        return holder if isinstance(holder, Activity) and holder.process is self else self
+
+    def at(self, point: str) -> None:
+        Actor.at(self.thread, point)
+
+    def sleep(self, seconds: float, rung: Callable[[], bool] | None = None) -> None:
+        Actor.sleep(self.thread, seconds, rung)
+
     # --- what a process holds, and loses when it dies ------------------------------------------------------------
 
-    def keep(self, lock: SimulatedWriteLock) -> SimulatedWriteLock:
-        self._locks.append(lock)
-        return lock
-
-    def sit_down(self, seat: LockFilePresence) -> LockFilePresence:
-        """Let the worker sleep in virtual time, and let a killed one not say goodbye."""
-        self._seats.append(seat)
-        rung, leave = seat.wait, seat.leave
-
-        def wait(seconds: float) -> bool:
-            self.at("sleep")
-            self.sleep(seconds, lambda: rung(0))
-            return rung(0)
-
-        seat.wait = wait
-        seat.leave = lambda: None if self.dead else leave()
-        return seat
+    def at_end(self, lose: Callable[[], None]) -> None:
+        self._left_behind.append(lose)
 
     def bury(self) -> None:
-        for seat in self._seats:
-            seat.drop()
-        for connection in self.connections:
-            connection.close()
-        for lock in self._locks:
-            lock.close()
+        self.life.dead = self.life.doomed = True  # what its other threads see, if it has any
+        for lose in reversed(self._left_behind):
+            lose()
 
 
 class WorkerProcess(Process):

@@ -91,7 +91,12 @@ class Scenario:
 
 
 def scenario(
-    seed: int, workers: int = 3, *, only_type: str | None = None, only_faults: frozenset[str] | None = None
+    seed: int,
+    workers: int = 3,
+    *,
+    only_type: str | None = None,
+    only_faults: frozenset[str] | None = None,
+    many_faults: int = 0,
 ) -> Scenario:
     """What the seed says, or a part of it: some bugs need a crowd in one place."""
     random = Random(f"scenario {seed}")
@@ -106,8 +111,8 @@ def scenario(
         types,
         [_wishes(random, sorted(types), "poison" in faults) for _ in range(random.choice([1, 2]))],
         faults,
-        random.randint(1, MOST_FAULTS) if faults else 0,
-        random.choice([1.0, 5.0, 15.0]),
+        many_faults or (random.randint(1, MOST_FAULTS) if faults else 0),
+        60.0 if many_faults else random.choice([1.0, 5.0, 15.0]),
         random.choice([0.0, 0.5, 0.8, 0.95]),
         random.choice([0.0005, 0.0005, 0.01]),
         random.choice([0.7, 2.0, 5.0]),

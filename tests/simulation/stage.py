@@ -1,4 +1,4 @@
-"""The stage: virtual processes in real threads, of which exactly one runs at a time, in virtual time.
+"""The stage: who of the actors goes on, and when, in virtual time.
 
 Whoever reaches a yield point (`Actor.at`) decides by the seed who goes on, and passes the baton. Nothing else runs in
 the meantime, so a schedule is a function of its seed.
@@ -12,110 +12,11 @@ import threading
 from collections.abc import Callable
 from random import Random
 
+from tests.simulation.actors import Actor
+
 MOST_STEPS = 25_000
 MOST_SECONDS = 600.0
 FIRST_WALL_TIME = 1_700_000_000.0
-
-
-class Crashed(BaseException):
-    """`kill -9`, as its victim sees it: raised at a yield point, and again at each one until the thread has ended."""
-
-
-class VirtualLock:
-    """Who holds the write lock between processes."""
-
-    def __init__(self) -> None:
-        self.owner: Actor | None = None
-
-
-class Actor:
-    """A virtual process. Subclasses play their part in `play`; what they leave behind is cleared up in `bury`."""
-
-    def __init__(self, stage: Stage, name: str) -> None:
-        self.stage = stage
-        self.name = name
-        self.turn = threading.Lock()
-        self.turn.acquire()
-        self.gone = False  # ended, by itself or killed
-        self.dead = False  # killed: whatever it still does has no effect
-        self.doomed = False  # to be killed when it gets its turn, which is at once
-        self.stopped_until = 0.0  # as by SIGSTOP
-        self.waits_for: VirtualLock | None = None
-        self.wake_at: float | None = None
-        self.rung: Callable[[], bool] | None = None
-
-    def play(self) -> None:
-        raise NotImplementedError
-
-    def bury(self) -> None:
-        """Clear up after the end, without giving the baton away."""
-
-    # --- yield points --------------------------------------------------------------------------------------------
-
-    def at(self, point: str) -> None:
-        """Let others go on, or meet a fate, before `point`."""
-        if self.dead:
-            raise Crashed
-        self.stage.fate(self, point)
-        self._let_others_go_on()
-
-    def sleep(self, seconds: float, rung: Callable[[], bool] | None = None) -> None:
-        if self.dead:
-            raise Crashed
-        self.wake_at, self.rung = self.stage.time + max(0.0, seconds), rung
-        self._let_others_go_on()
-        self.wake_at = self.rung = None
-
-    def take(self, lock: VirtualLock) -> None:
-        self.at("write lock")
-        while lock.owner is not None:
-            self.waits_for = lock
-            self._let_others_go_on()
-        self.waits_for = None
-        lock.owner = self
-
-    def release(self, lock: VirtualLock) -> None:
-        if lock.owner is self:
-            lock.owner = None
-
-    def _let_others_go_on(self) -> None:
-        self.stage.pass_baton(self)
-        if self.doomed:
-            self.dead = True
-            self.stage.killed(self)
-            raise Crashed
-
-    @property
-    def ready(self) -> bool:
-        stage = self.stage
-        if self.stopped_until > stage.time:
-            return False
-        if self.waits_for is not None:
-            return self.waits_for.owner is None
-        if self.wake_at is None or self.wake_at <= stage.time:
-            return True
-        if self.rung is not None and self.rung():
-            self.wake_at = stage.time
-            return True
-        return False
-
-    # --- its thread ----------------------------------------------------------------------------------------------
-
-    def live(self) -> None:
-        self.turn.acquire()
-        try:
-            if not self.doomed:
-                self.play()
-        except Crashed:
-            pass
-        except BaseException as error:
-            self.stage.trouble.append((self.name, error))
-        finally:
-            self.gone = True
-            self.stage.actors.remove(self)
-            self.bury()
-            self.stage.left(self)
-            self.stage.pass_baton(None)
 
 
 class Stage:
@@ -128,6 +29,7 @@ class Stage:
         self.latest_wall = 0.0
         self.steps = 0
         self.actors: list[Actor] = []
+        self.holder: Actor | None = None  # of the baton
         self.trouble: list[tuple[str, BaseException]] = []
         self.fate: Callable[[Actor, str], None] = lambda actor, point: None
         self.killed: Callable[[Actor], None] = lambda actor: None
@@ -184,7 +86,7 @@ class Stage:
 
     def pass_baton(self, holder: Actor | None) -> None:
         """Choose who goes on. Called by the holder, who comes back when it is chosen again; None leaves for good."""
-        chosen = self._choose(holder)
+        self.holder = chosen = self._choose(holder)
         if chosen is None:
             self._curtain.release()
         elif chosen is holder:
@@ -205,8 +107,8 @@ class Stage:
                 return None
             if self.exhausted:  # the history says what had not ended
                 for actor in present:
-                    actor.doomed = True
-            doomed = [actor for actor in present if actor.doomed]
+                    actor.life.doomed = True
+            doomed = [actor for actor in present if actor.life.doomed]
             if doomed:
                 return doomed[0]
             due = bool(self._later) and self._later[0][0] <= self.time
@@ -222,8 +124,8 @@ class Stage:
     def _happen(self) -> None:
         _, _, owner, happens = heapq.heappop(self._later)
         if owner is None or not owner.gone:
-            if owner is not None and owner.stopped_until > self.time:
-                self.later(owner.stopped_until - self.time, happens, owner)
+            if owner is not None and owner.life.stopped_until > self.time:
+                self.later(owner.life.stopped_until - self.time, happens, owner)
             else:
                 self._try(happens)
 
@@ -241,6 +143,6 @@ class Stage:
         return min(moments) if moments else MOST_SECONDS + 1
 
     def _wakes_at(self, actor: Actor) -> float | None:
-        if actor.stopped_until > self.time:
-            return actor.stopped_until
+        if actor.life.stopped_until > self.time:
+            return actor.life.stopped_until
         return actor.wake_at

@@ -12,15 +12,31 @@ import sys
 import pytest
 
 from tests.simulation.campaign import first_bad_schedule, seeds
+from tests.simulation.postgres_storage import PostgresDatabase
 from tests.simulation.scenario import scenario
-from tests.simulation.world import played
+from tests.simulation.world import Engine, played
 
 SHARES = 4
+POSTGRES = Engine(PostgresDatabase)
 
 
 @pytest.mark.parametrize("share", range(SHARES))
-def test_every_schedule_keeps_every_promise(share: int):
+def test_every_schedule_keeps_every_promise_on_sqlite(share: int):
     found = first_bad_schedule(seeds(0, 200)[share::SHARES])
+    assert found is None, found[2]
+
+
+@pytest.mark.parametrize("share", range(SHARES))
+def test_every_schedule_keeps_every_promise_on_postgres(share: int):
+    found = first_bad_schedule(seeds(30, 24)[share::SHARES], POSTGRES)
+    assert found is None, found[2]
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("share", range(SHARES))
+def test_a_hundred_schedules_keep_every_promise_on_postgres(share: int):
+    found = first_bad_schedule(seeds(1000, 100)[share::SHARES], POSTGRES)
     assert found is None, found[2]
 
 

@@ -1,44 +1,42 @@
-"""One schedule from a seed: real workers over a real SQLite file, in virtual time, until every task has ended."""
+"""One schedule from a seed: real workers over a real database, in virtual time, until every task has ended."""
 
 from __future__ import annotations
 
 import logging
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from functools import cache
-from pathlib import Path
 from random import Random
+from typing import Any
 
+from tests.simulation.actors import Actor, VirtualLock
+from tests.simulation.database import Database
 from tests.simulation.faults import Faults
-from tests.simulation.history import AUDIT, History
+from tests.simulation.history import History, Row
 from tests.simulation.processes import Operator, Process, Producer, WorkerProcess
 from tests.simulation.scenario import Scenario
-from tests.simulation.stage import Actor, Stage, VirtualLock
-from tests.simulation.storage import SimulatedDriver
+from tests.simulation.sqlite_storage import SqliteDatabase
+from tests.simulation.stage import Stage
 from tq.scheduler import Scheduler
-from tq.storage import sqlite_file
-from tq.storage.sqlite import SqliteDriver
+from tq.storage.driver import Driver
 from tq.storage.store import Store
 from tq.worker import Worker
-
-MEMORY = Path("/dev/shm")
 
 
 @dataclass(frozen=True)
 class Engine:
     """The parts under test. A planted bug replaces one of them."""
 
-    driver: Callable[[Process, Path, dict[str, str]], SimulatedDriver] = SimulatedDriver
-    store: Callable[[SqliteDriver], Store] = Store
+    database: Callable[[], Database] = SqliteDatabase
+    driver: Callable[[Process, Any, dict[str, str]], Driver] | None = None  # None: the database's own
+    store: Callable[[Driver], Store] = Store
     worker: type[Worker] = Worker
     scheduler: type[Scheduler] = Scheduler
     statements: Mapping[str, str] = field(default_factory=dict)  # instead of those of the same name
 
 
 class World:
-    def __init__(self, scenario: Scenario, database: Path, engine: Engine) -> None:
+    def __init__(self, scenario: Scenario, database: Database, engine: Engine) -> None:
         self.scenario = scenario
         self.database = database
         self.engine = engine
@@ -113,7 +111,7 @@ class World:
             if not self._resumed:
                 self._resumed = True
                 self._start(Operator, 0)
-            elif self.history.waiting:
+            elif self._all_wait():
                 self._set_the_clock_right()
             elif not self.history.unfinished:
                 self._closing = True
@@ -121,6 +119,15 @@ class World:
                     worker.ask_to_stop()
                 return
         self.stage.later(0.5, self._close_when_done)
+
+    def _all_wait(self) -> bool:
+        """For their own time, or one of them for the end of the lease of a worker that has died."""
+        unfinished = [row for row in self.history.rows.values() if not row.ended]
+        waiting = bool(unfinished) and all(row.run_after is not None for row in unfinished)
+        return waiting or any(map(self._waits_for_a_lease, unfinished))
+
+    def _waits_for_a_lease(self, row: Row) -> bool:
+        return self.database.lease_seconds is not None and row.running and not self.lives(row.worker_id or "")
 
     def _set_the_clock_right(self) -> None:
         """What is due at a time of day waits for it, also when somebody has set the clock back by an hour."""
@@ -155,24 +162,11 @@ def _log_kept_apart(world: World) -> Iterator[None]:
         log.propagate = before
 
 
-@cache
-def _empty_database() -> bytes:
-    """A migrated database with the audit in it, made once: copying it saves half of a schedule's time."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "tasks.db"
-        SqliteDriver(path).close()
-        connection = sqlite_file.connect(path, "normal")
-        connection.executescript(AUDIT)
-        connection.close()
-        return path.read_bytes()
-
-
 @contextmanager
 def played(scenario: Scenario, engine: Engine | None = None) -> Iterator[World]:
     """Play a schedule; its database can be looked at inside the `with`."""
-    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
-        database = Path(folder) / "tasks.db"
-        database.write_bytes(_empty_database())
-        world = World(scenario, database, engine or Engine())
+    engine = engine or Engine()
+    with closing(engine.database()) as database:
+        world = World(scenario, database, engine)
         world.run()
         yield world

@@ -29,7 +29,7 @@ from tq.models import WorkerRecord
 from tq.storage import presence, sql
 from tq.storage.address import shown
 from tq.storage.driver import Row, Session
-from tq.storage.postgres import PostgresDriver, checked_schema
+from tq.storage.postgres import PostgresDriver, checked_schema, known_statements
 from tq.storage.sqlite import SqliteDriver, SqliteSession
 
 TABLES = ("tasks", "task_inputs", "attempts", "finished_counts", "workers", "settings", "rate_buckets")
@@ -154,7 +154,7 @@ class Move:
         """The schema that is filled, and nobody else filling it."""
         statements = {
             name: text.replace("{target}", f'"{self._schema}"')
-            for name, text in sql.statements("postgres", "move").items()
+            for name, text in {**known_statements(), **sql.statements("postgres", "move")}.items()
         }
         staging = PostgresDriver(self._target, schema=self._schema + _STAGING, statements=statements)
         try:

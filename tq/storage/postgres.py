@@ -12,7 +12,6 @@ import logging
 import os
 import re
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -35,7 +34,7 @@ from tq.models import MAX_CRASHES, WorkerRecord
 from tq.storage import sql
 from tq.storage.address import shown
 from tq.storage.driver import Autopsy, Row
-from tq.storage.postgres_presence import LeasePresence, awake_seconds
+from tq.storage.postgres_presence import SYSTEM_TIMING, LeasePresence, Timing
 
 log = logging.getLogger("tq")
 T = TypeVar("T")
@@ -106,8 +105,11 @@ class PostgresDriver:
         pooler: bool = False,
         settling_seconds: float | None = None,
         server_clock: bool = True,
+        server_time: str = SERVER_TIME,
         statements: Mapping[str, str] | None = None,
         session: Callable[[Connection, dict[str, str]], PostgresSession] = PostgresSession,
+        pool: Callable[..., Any] = ConnectionPool,
+        timing: Timing = SYSTEM_TIMING,
     ) -> None:
         _check_address(url)
         self.name = shown(url)
@@ -119,10 +121,13 @@ class PostgresDriver:
         self._options = _connection_options(durability, pooler, lease_seconds)
         # After an outage all leases have run out at once: nobody is taken for dead until everybody had time to renew.
         self._settling_seconds = lease_seconds if settling_seconds is None else settling_seconds
-        self._time = SERVER_TIME if server_clock else "NULL::float8"
-        known = {**sql.statements("postgres"), **sql.statements("postgres", "leases"), **(statements or {})}
-        self._statements = {name: self._filled_in(text) for name, text in known.items()}
+        self._server_time = server_time
+        self._time = server_time if server_clock else "NULL::float8"
+        texts = statements or known_statements()
+        self._statements = {name: self._filled_in(text) for name, text in texts.items()}
         self._make_session = session
+        self._make_pool = pool
+        self.timing = timing
         self._presences: list[LeasePresence] = []
         self._closed = False
         self._apart: Connection | None = None
@@ -135,6 +140,7 @@ class PostgresDriver:
         values = {
             "schema": f'"{self.schema}"',
             "time": self._time,
+            "server_time": self._server_time,
             "lease": f"{self.lease_seconds!r}",
             "max_crashes": str(MAX_CRASHES),
         }
@@ -147,10 +153,10 @@ class PostgresDriver:
         if logger.level == logging.NOTSET:
             logger.setLevel(logging.CRITICAL)  # it complains for each try, and each time we say what is wrong
         self._migrate()
-        self._in_touch_since = self._last_contact = awake_seconds()
+        self._in_touch_since = self._last_contact = self.timing.awake()
         self._tell_at = 0.0
         # Without a minimum a broken connection is replaced when one is needed, at once, and not after a growing delay.
-        self._pool = ConnectionPool(
+        self._pool = self._make_pool(
             self._url,
             kwargs=self._options,
             min_size=0,
@@ -190,7 +196,7 @@ class PostgresDriver:
 
     def _insist(self, attempt: Callable[[], T], patience: float, repeatable: bool) -> T:
         """Try again what has changed nothing, and what may come again, until it works or the patience is at its end."""
-        give_up_at = time.monotonic() + patience
+        give_up_at = self.timing.monotonic() + patience
         pause, longest = _PAUSE_SECONDS
         while True:
             self._check_open()
@@ -199,12 +205,12 @@ class PostgresDriver:
             except (_InDoubt, *_PASSING) as error:
                 cause = error.__cause__ if isinstance(error, _InDoubt) else error
                 assert isinstance(cause, psycopg.Error)
-                if time.monotonic() >= give_up_at or (isinstance(error, _InDoubt) and not repeatable):
+                if self.timing.monotonic() >= give_up_at or (isinstance(error, _InDoubt) and not repeatable):
                     raise self._translate(cause) from cause
                 self._wait_for_server(cause)
             except psycopg.Error as error:
                 raise self._translate(error) from error
-            time.sleep(pause)
+            self.timing.sleep(pause)
             pause = min(2 * pause, longest)
 
     def _in_touch(self) -> None:
@@ -214,7 +220,7 @@ class PostgresDriver:
         between two renewals when all is well (an idle worker never took anybody for dead). A lease that was renewed in
         time outlives a shorter outage.
         """
-        now = awake_seconds()
+        now = self.timing.awake()
         if now - self._last_contact > self.lease_seconds / 2:
             self._in_touch_since = now
         self._last_contact = now
@@ -223,9 +229,9 @@ class PostgresDriver:
         if not isinstance(error, (PoolTimeout, *_GIVE_WAY)):
             with contextlib.suppress(psycopg.Error):
                 self._pool.check()  # others that were cut at the same moment
-        away = awake_seconds() - self._last_contact
-        if away > _SHORT_PATIENCE_SECONDS and not self._presences and time.monotonic() >= self._tell_at:
-            self._tell_at = time.monotonic() + _TELL_SECONDS  # where there is a worker, it is the one to tell
+        away = self.timing.awake() - self._last_contact
+        if away > _SHORT_PATIENCE_SECONDS and not self._presences and self.timing.monotonic() >= self._tell_at:
+            self._tell_at = self.timing.monotonic() + _TELL_SECONDS  # where there is a worker, it is the one to tell
             log.warning("waiting for the database: %s", self._translate(error))
 
     def _transact(self, operation: Callable[[Any], T]) -> T:
@@ -317,7 +323,7 @@ class PostgresDriver:
         return seat
 
     def autopsy(self, session: PostgresSession, worker: WorkerRecord) -> Autopsy | None:
-        settling = awake_seconds() - self._in_touch_since < self._settling_seconds
+        settling = self.timing.awake() - self._in_touch_since < self._settling_seconds
         if settling or not session.rows("lease_expired", (worker.id,)):
             return None
         return Autopsy(frozenset((id_, version) for id_, version in session.rows("started_by", (worker.id,))))
@@ -349,6 +355,11 @@ class PostgresDriver:
         if os.getpid() == self._pid:
             self._hang_up_apart()
             self._pool.close(timeout=1.0)
+
+
+def known_statements() -> dict[str, str]:
+    """Those of the store, and those of the leases."""
+    return sql.statements("postgres") | sql.statements("postgres", "leases")
 
 
 _inherited: list[Any] = []  # what a forked child must neither use nor close

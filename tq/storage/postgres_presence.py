@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from tq.errors import StorageError
 from tq.models import ClaimedTask
@@ -32,12 +32,24 @@ def awake_seconds() -> float:
     return time.monotonic()
 
 
+class Timing(NamedTuple):
+    """How time passes for a process that uses the database."""
+
+    awake: Callable[[], float]  # seconds that go on while the machine sleeps, for leases
+    monotonic: Callable[[], float]  # seconds that do not, for patience
+    sleep: Callable[[float], None]
+
+
+SYSTEM_TIMING = Timing(awake_seconds, time.monotonic, time.sleep)
+
+
 class Server(Protocol):
     """What a presence needs of its driver."""
 
     lease_seconds: float
     listens: bool
     channel: str
+    timing: Timing
 
     def write(self, operation: Callable[[Any], Any], repeatable: bool = False) -> Any: ...
 
@@ -52,20 +64,24 @@ class LeasePresence:
     def __init__(self, server: Server, worker_id: str) -> None:
         self._server = server
         self._id = worker_id
-        self._safe_until = awake_seconds() + server.lease_seconds
+        self._awake = server.timing.awake
+        self._safe_until = self._awake() + server.lease_seconds
         self._left = threading.Event()
         self._hears, self._calls = socket.socketpair()
         for end in (self._hears, self._calls):
             end.setblocking(False)
         self._line: Any = None  # the connection that listens
         self._listen_at = 0.0
-        threading.Thread(target=self._beat, name="tq-lease", daemon=True).start()
+        self._start_beating()
 
     # --- the lease -----------------------------------------------------------------------------------------------
 
-    def _beat(self) -> None:
+    def _start_beating(self) -> None:
+        threading.Thread(target=self._beat, args=(self._left.wait,), name="tq-lease", daemon=True).start()
+
+    def _beat(self, left_within: Callable[[float], bool]) -> None:
         pause = self._server.lease_seconds / _BEATS
-        while not self._left.wait(pause):
+        while not left_within(pause):
             renewed = False
             with contextlib.suppress(Exception):  # the worker's own loop says what is wrong with the database
                 renewed = self.renew()
@@ -73,14 +89,14 @@ class LeasePresence:
 
     def renew(self) -> bool:
         """Prolong the lease; False if others have taken this worker for dead."""
-        asked_at = awake_seconds()
+        asked_at = self._awake()
         renewed = bool(self._server.change_apart("renew_lease", (self._id,)))
         if renewed:
             self._safe_until = asked_at + self._server.lease_seconds
         return renewed
 
     def started(self, *tasks: ClaimedTask) -> None:
-        if awake_seconds() > self._safe_until:
+        if self._awake() > self._safe_until:
             raise StorageError("this worker has not reached the database for too long, and starts nothing")
         for task in tasks:
             if task.last_chance and not self._server.write(partial(_mark_started, task), repeatable=True):
@@ -115,8 +131,8 @@ class LeasePresence:
 
     def _listening(self) -> Any:
         """The connection that listens, made anew where it was lost; None while there is none."""
-        if self._line is None and self._server.listens and awake_seconds() >= self._listen_at:
-            self._listen_at = awake_seconds() + _LISTEN_AGAIN_SECONDS
+        if self._line is None and self._server.listens and self._awake() >= self._listen_at:
+            self._listen_at = self._awake() + _LISTEN_AGAIN_SECONDS
             with contextlib.suppress(Exception):
                 line = self._server.connect()
                 line.execute(f'LISTEN "{self._server.channel}"'.encode())

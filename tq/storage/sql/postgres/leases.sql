@@ -4,7 +4,7 @@
 UPDATE {schema}.tasks SET started = true
 WHERE id = $1 AND version = $2 AND status = 'in-progress' AND EXISTS (
     SELECT 1 FROM {schema}.workers
-    WHERE workers.id = worker_id AND lease_until > extract(epoch FROM clock_timestamp()) FOR KEY SHARE);
+    WHERE workers.id = worker_id AND lease_until > {server_time} FOR KEY SHARE);
 
 -- name: started_by
 -- Of what a worker has claimed and not settled, the claims that a crash costs an attempt.
@@ -12,7 +12,7 @@ SELECT id, version FROM {schema}.tasks WHERE status = 'in-progress' AND worker_i
 
 -- name: renew_lease
 -- A worker process is still there. If it was taken for dead meanwhile, nothing changes.
-UPDATE {schema}.workers SET lease_until = extract(epoch FROM clock_timestamp()) + {lease} WHERE id = $1;
+UPDATE {schema}.workers SET lease_until = {server_time} + {lease} WHERE id = $1;
 
 -- name: end_lease
 -- A worker process stops showing that it is there.
@@ -20,7 +20,7 @@ UPDATE {schema}.workers SET lease_until = 0 WHERE id = $1;
 
 -- name: lease_expired
 -- One row if a worker's lease has run out, by the server's clock.
-SELECT 1 FROM {schema}.workers WHERE id = $1 AND lease_until < extract(epoch FROM clock_timestamp());
+SELECT 1 FROM {schema}.workers WHERE id = $1 AND lease_until < {server_time};
 
 -- name: ring
 -- Wakes the workers that listen, once the transaction is committed. The server sends equal ones only once.

@@ -67,7 +67,7 @@ TRUNCATE {schema}.workers, {schema}.settings, {schema}.finished_counts, {schema}
 -- name: copy_workers
 -- The worker processes, with time to come over; none for the dead.
 INSERT INTO {schema}.workers (id, host, pid, identity, started_at, lease_until)
-SELECT id, host, pid, identity, started_at, extract(epoch FROM clock_timestamp()) + seconds
+SELECT id, host, pid, identity, started_at, {server_time} + seconds
 FROM unnest($1::text[], $2::text[], $3::integer[], $4::text[], $5::float8[], $6::float8[])
     AS given (id, host, pid, identity, started_at, seconds);
 

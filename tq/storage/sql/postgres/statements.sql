@@ -140,7 +140,7 @@ DELETE FROM {schema}.settings WHERE type = $1 AND name = 'paused';
 -- name: insert_worker
 -- A worker process says that it is there, and how long that holds.
 INSERT INTO {schema}.workers (id, host, pid, identity, started_at, lease_until)
-VALUES ($1, $2, $3, $4, $5, extract(epoch FROM clock_timestamp()) + {lease})
+VALUES ($1, $2, $3, $4, $5, {server_time} + {lease})
 ON CONFLICT (id) DO UPDATE SET lease_until = excluded.lease_until;
 
 -- name: still_enlisted
