@@ -29,22 +29,11 @@ def prepare() -> None:
 @cache
 def server_url() -> str:
     """The address of a database that only this process uses."""
-    return new_database("tq")
-
-
-def new_database(name: str) -> str:
-    """The address of an empty database, with a name that no other process has."""
-    url = _with_database(_server_url(), f"{name}_{os.getpid()}")
-    drop_database(url)
-    with psycopg.connect(_server_url(), autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}_{os.getpid()}")
-    return url
-
-
-def drop_database(url: str) -> None:
-    name = urlsplit(url).path.removeprefix("/")
+    name = f"tq_{os.getpid()}"
     with psycopg.connect(_server_url(), autocommit=True) as connection:
         connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+        connection.execute(f"CREATE DATABASE {name}")
+    return _with_database(_server_url(), name)
 
 
 @contextmanager

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from contextlib import ExitStack
 
-from tests.postgres import drop_database, new_database
+from tests.postgres import new_database
 from tq.storage.address import shown
 
 _ADDRESS = re.compile(r"postgresql://(?:[\w:.-]+@)?db\.example\.com(?::\d+)?/(?P<database>\w+)(?:\?[\w=&%/.-]*)?")
@@ -15,6 +16,7 @@ class Servers:
 
     def __init__(self) -> None:
         self._urls: dict[str, str] = {}
+        self._databases = ExitStack()
 
     def real(self, text: str) -> str:
         """What a page says, with the address of the real server."""
@@ -29,9 +31,8 @@ class Servers:
 
     def _url(self, name: str) -> str:
         if name not in self._urls:
-            self._urls[name] = new_database(f"page_{name}")
+            self._urls[name] = self._databases.enter_context(new_database())
         return self._urls[name]
 
     def close(self) -> None:
-        while self._urls:
-            drop_database(self._urls.popitem()[1])
+        self._databases.close()

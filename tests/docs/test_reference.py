@@ -20,7 +20,7 @@ import tq
 from tests.architecture.source_files import ROOT, dotted, sources, statements
 from tests.architecture.test_sources import CHANGES_A_TASK, OF_ONE_DRIVER
 from tests.docs.pages import Page, pages, read, reference, reference_table
-from tests.postgres import drop_database, new_database
+from tests.postgres import new_database
 from tq import Task, TaskContext, TaskHandle, TaskQueue, TaskTypeContext, errors
 from tq.models import Status
 from tq.queue import _WORKER_OPTIONS
@@ -140,14 +140,13 @@ IN_POSTGRESQL = {"TEXT": "text", "REAL": "double precision", "INTEGER": "integer
 
 
 def test_postgresql_has_the_same_columns_and_those_that_the_page_adds():
-    database = new_database("reference")
-    TaskQueue().init(database).stop()
-    with closing(psycopg.connect(database)) as server:
-        columns = server.execute(
-            "SELECT table_name, column_name, replace(data_type, 'bigint', 'integer') FROM information_schema.columns "
-            "WHERE table_schema = 'tq'"
-        ).fetchall()
-    drop_database(database)
+    with new_database() as database:
+        TaskQueue().init(database).stop()
+        with closing(psycopg.connect(database)) as server:
+            columns = server.execute(
+                "SELECT table_name, column_name, replace(data_type, 'bigint', 'integer') FROM "
+                "information_schema.columns WHERE table_schema = 'tq'"
+            ).fetchall()
     added = [(row[1].strip("`"), row[0].strip("`"), row[2].lower()) for row in reference_table("column").rows]
     shared = [
         (table, row[0].strip("`"), IN_POSTGRESQL[row[1]])
