@@ -157,7 +157,7 @@ class Worker:
             self._give_back(lambda type_: True)
         self._tidy(now)
         configuring = self._scheduler.configuring(self._kinds())  # before the wants: it may end between the two
-        wants = [] if self.stopping else self._wants()
+        wants = [] if self.stopping or not self._presence.counts_as_living else self._wants()
         if self._unsettled or wants or self._look:
             self._exchange(wants)
         elif self._look_at <= now:

@@ -111,7 +111,7 @@ REWRITES_A_TASK = re.compile(r"\b(UPDATE\s+|DELETE\s+FROM\s+)(\{schema\}\.)?task
 CHANGES_A_TASK = re.compile(
     r"\b(UPDATE\s+|DELETE\s+FROM\s+|(INSERT|REPLACE)(\s+OR\s+\w+)?\s+INTO\s+)(\{schema\}\.)?tasks\b", re.IGNORECASE
 )
-GUARD = re.compile(r"\bWHERE\b.*\bstatus\s*(=|\bIN\b)", re.IGNORECASE)
+GUARD = re.compile(r'\bWHERE\b.*\bstatus\s*(COLLATE "C"\s*)?(=|\bIN\b)', re.IGNORECASE)
 THE_STORE = "storage/store.py"
 # A move reads a file that is fenced, and fills a schema that nobody works on yet.
 OF_A_MOVE = {*sql.statements("postgres", "move"), *sql.statements("sqlite", "move")}

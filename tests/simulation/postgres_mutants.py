@@ -82,9 +82,9 @@ MUTANTS = {
     "a recovery right after an outage": Planted(driver=NeverSettlesDown),
     "a recovery that goes by an old autopsy": Planted(store=RecoversByAnOldAutopsy),
     "a claim for a worker that is declared dead": Planted(
-        statements={"still_enlisted": "SELECT {time} FROM (SELECT $1::text) AS anybody"}
+        statements={"look_around": "SELECT {time}, '[]', NULL::float8 FROM (SELECT $1::text) AS anybody"}
     ),
-    "a claim that does not hold its worker": Planted(statements=_without("still_enlisted", " FOR KEY SHARE")),
+    "a claim that does not hold its worker": Planted(statements=_without("look_around", " FOR KEY SHARE")),
     "a start that does not ask for the lease": Planted(
         statements={"mark_started": "UPDATE {schema}.tasks SET started = true WHERE id = $1 AND $2::bigint > 0"}
     ),

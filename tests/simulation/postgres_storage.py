@@ -332,6 +332,10 @@ class SimulatedDriver(PostgresDriver):
         if message is not None:
             raise self._translate(psycopg.OperationalError(message))
 
+    def _run_alone(self, operation: Any) -> Any:
+        """A statement that is a transaction by itself can be lost and interleaved like any other."""
+        return self._transact(operation)
+
     def change_apart(self, statement: str, parameters: Sequence[Any]) -> int:
         """A virtual process has threads, but one line to the server for all of them."""
         return self.write(lambda session: session.change(statement, parameters))

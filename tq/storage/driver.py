@@ -40,6 +40,10 @@ class Presence(Protocol):
 
     knows_started: bool  # whether others can tell, after a crash, which tasks had started
 
+    @property
+    def counts_as_living(self) -> bool:
+        """Whether nobody can take this worker for dead at this moment: only then may it start anything."""
+
     def started(self, *tasks: ClaimedTask) -> None:
         """List claims as started: from here on a crash costs them an attempt. Raises where they may not start, because
         others may take this worker for dead. Any thread may call it."""
@@ -60,9 +64,10 @@ class Presence(Protocol):
 
 
 class Driver(Protocol):
-    def write(self, operation: Callable[[Session], T], repeatable: bool = False) -> T:
+    def write(self, operation: Callable[[Session], T], repeatable: bool = False, alone: bool = False) -> T:
         """Run the operation in a write transaction and commit it. It may run more than once; only one run counts, but
-        of a repeatable one: that does no harm when it comes again after a commit of unknown fate."""
+        of a repeatable one: that does no harm when it comes again after a commit of unknown fate. One that is alone
+        is repeatable, and changes something by one statement only: that may be a transaction by itself."""
 
     def read(self, operation: Callable[[Session], T]) -> T: ...
 

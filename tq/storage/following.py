@@ -51,12 +51,12 @@ class FollowingDriver:
 
     # --- operations ----------------------------------------------------------------------------------------------
 
-    def write(self, operation: Callable[[Any], T], repeatable: bool = False) -> T:
+    def write(self, operation: Callable[[Any], T], repeatable: bool = False, alone: bool = False) -> T:
         try:
-            return self._driver.write(operation, repeatable)
+            return self._driver.write(operation, repeatable, alone)
         except QueueMoved:
             patience = _PATIENCE_SECONDS if repeatable else _SHORT_PATIENCE_SECONDS
-            return self._elsewhere(lambda driver: driver.write(operation, repeatable), patience)
+            return self._elsewhere(lambda driver: driver.write(operation, repeatable, alone), patience)
 
     def read(self, operation: Callable[[Any], T]) -> T:
         try:
@@ -144,6 +144,10 @@ class FollowingPresence:
         self._left_behind.append(self._presence)
         self._presence = presence
         self._left_behind[-1].ring()
+
+    @property
+    def counts_as_living(self) -> bool:
+        return self._presence.counts_as_living
 
     def started(self, *tasks: ClaimedTask) -> None:
         self._presence.started(*tasks)

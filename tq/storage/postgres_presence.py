@@ -92,11 +92,18 @@ class LeasePresence:
         asked_at = self._awake()
         renewed = bool(self._server.change_apart("renew_lease", (self._id,)))
         if renewed:
+            late = not self.counts_as_living
             self._safe_until = asked_at + self._server.lease_seconds
+            if late:
+                self.ring()  # the worker may claim again
         return renewed
 
+    @property
+    def counts_as_living(self) -> bool:
+        return self._awake() <= self._safe_until
+
     def started(self, *tasks: ClaimedTask) -> None:
-        if self._awake() > self._safe_until:
+        if not self.counts_as_living:
             raise StorageError("this worker has not reached the database for too long, and starts nothing")
         for task in tasks:
             if task.last_chance and not self._server.write(partial(_mark_started, task), repeatable=True):

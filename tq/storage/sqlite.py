@@ -172,7 +172,7 @@ class SqliteDriver:
 
     # --- writing -------------------------------------------------------------------------------------------------
 
-    def write(self, operation: Callable[[Any], T], repeatable: bool = False) -> T:
+    def write(self, operation: Callable[[Any], T], repeatable: bool = False, alone: bool = False) -> T:
         self._check_open()
         value: T = self._group.run(operation)
         return value

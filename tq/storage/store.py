@@ -44,13 +44,13 @@ class Store:
 
         def operation(session: Session) -> list[str]:
             session.rings = True
-            return self._insert(session, list(specs))
+            return self._insert(session, specs)
 
-        return self._driver.write(operation, repeatable=True)
+        return self._driver.write(operation, repeatable=True, alone=len(specs) == 1 and not _is_long(specs[0]))
 
     def _insert(self, session: Session, specs: Sequence[TaskSpec]) -> list[str]:
         accepted = session.change_each("insert_task", [_without_long_input(spec) for spec in specs])
-        inputs = [(specs[at].id, specs[at].input) for at in sorted(accepted) if len(specs[at].input) > _LONG_INPUT]
+        inputs = [(specs[at].id, specs[at].input) for at in sorted(accepted) if _is_long(specs[at])]
         if inputs:
             session.change_each("insert_input", inputs)
         return [spec.id if at in accepted else self._holder(session, spec) for at, spec in enumerate(specs)]
@@ -66,16 +66,22 @@ class Store:
     def exchange(
         self, worker_id: str, settlements: Sequence[Settlement], wants: Sequence[Want], clock: Callable[[], float]
     ) -> Exchange:
-        """Settle what has ended and claim what comes next, together or not at all."""
+        """Settle what has ended and claim what comes next, together or not at all.
+
+        The time is told inside the transaction, where nobody counts it twice who had to wait: by the database, where
+        several machines share it, else by our clock.
+        """
 
         def operation(session: Session) -> Exchange:
-            enlisted = session.rows("still_enlisted", (worker_id,))
-            now = _time(enlisted, clock)
+            enlisted = session.rows("look_around", (worker_id,))
+            time, paused_types, next_due = enlisted[0] if enlisted else (None, "[]", None)
+            now = clock() if time is None else time
             lost = self._settle(session, worker_id, settlements, now)
-            paused = {row[0] for row in session.rows("paused_types")}
+            paused = set(json.loads(paused_types)) if paused_types != "[]" else set()
             open_ = enlisted and EVERY_TYPE not in paused
             free = [want for want in wants if want.type not in paused] if open_ else []
-            claimed, next_at = self._claim(session, worker_id, free, now, clock) if free else ([], None)
+            dues = [due for due in (next_due, *(each.transition.run_after for each in settlements)) if due is not None]
+            claimed, next_at = self._claim(session, worker_id, free, now, dues, clock) if free else ([], None)
             session.hungry |= len(claimed) < sum(want.room for want in wants)
             session.rings |= any(settlement.frees_place for settlement in settlements)
             return Exchange(claimed, lost, None if next_at is None else next_at - now, paused, bool(enlisted))
@@ -102,26 +108,26 @@ class Store:
         return [settlement.task for at, settlement in enumerate(given) if at not in still_ours]
 
     def _claim(
-        self, session: Session, worker_id: str, wants: Sequence[Want], now: float, clock: Callable[[], float]
+        self,
+        session: Session,
+        worker_id: str,
+        wants: Sequence[Want],
+        now: float,
+        moments: list[float],
+        clock: Callable[[], float],
     ) -> tuple[list[ClaimedTask], float | None]:
-        """Claim what is wanted and ready; answer also with when there may be more."""
-        next_due = self._promote(session, now)
+        """Claim what is wanted and ready, and before that promote what is due, if one of the moments has come. Answers
+        also with the next moment at which there may be more."""
+        if moments and min(moments) <= now:
+            session.change("promote_due", (now, _PROMOTED_AT_ONCE))
+            moments = [due for (due,) in session.rows("next_due") if due is not None]
         claimed: list[ClaimedTask] = []
-        moments = [] if next_due is None else [next_due]
         for want in sorted(wants, key=_shared):
             if _shared(want):  # counted and spent by one worker at a time
-                now = _time(session.rows("lock_limits", (want.type,)), clock)
+                ((time,),) = session.rows("lock_limits", (want.type,))
+                now = clock() if time is None else time
             claimed += self._claim_type(session, worker_id, want, now, moments)
         return claimed, min(moments, default=None)
-
-    @staticmethod
-    def _promote(session: Session, now: float) -> float | None:
-        """Make ready what is due; answer with when the next one is."""
-        next_due: float | None = session.rows("next_due")[0][0]
-        if next_due is not None and next_due <= now:
-            session.change("promote_due", (now, _PROMOTED_AT_ONCE))
-            next_due = session.rows("next_due")[0][0]
-        return next_due
 
     def _claim_type(
         self, session: Session, worker_id: str, want: Want, now: float, moments: list[float]
@@ -270,14 +276,12 @@ class Store:
         self._driver.close()
 
 
+def _is_long(spec: TaskSpec) -> bool:
+    return len(spec.input) > _LONG_INPUT
+
+
 def _without_long_input(spec: TaskSpec) -> TaskSpec:
-    return spec if len(spec.input) <= _LONG_INPUT else spec._replace(input=None)  # type: ignore[arg-type]
-
-
-def _time(rows: list[Row], clock: Callable[[], float]) -> float:
-    """What time it is inside the transaction, where nobody counts it twice who had to wait: by the database, where
-    workers on several machines share it; else by our own clock."""
-    return rows[0][0] if rows and rows[0][0] is not None else clock()
+    return spec._replace(input=None) if _is_long(spec) else spec  # type: ignore[arg-type]
 
 
 def _shared(want: Want) -> str:

@@ -25,3 +25,12 @@ SELECT 1 FROM {schema}.workers WHERE id = $1 AND lease_until < {server_time};
 -- name: ring
 -- Wakes the workers that listen, once the transaction is committed. The server sends equal ones only once.
 SELECT pg_notify($1, '');
+
+-- name: insert_task_alone
+-- Accepts one task and wakes the workers that listen, in one statement: a transaction by itself.
+WITH accepted AS (
+    INSERT INTO {schema}.tasks
+        (id, type, input, created_at, updated_at, run_after, priority, key, max_attempts, timeout)
+    VALUES ($1, $2, $3, $4, $4, $5, $6, $7, $8, $9)
+    ON CONFLICT DO NOTHING RETURNING 1)
+SELECT 1, pg_notify('{channel}', '') FROM accepted;

@@ -45,7 +45,8 @@ RETURNING id, type, coalesce(input, (SELECT input FROM {schema}.task_inputs WHER
     crashes, attempts_allowed, timeout, created_at, priority, last_attempt_at;
 
 -- name: settle
--- The one way out of a claim. It changes nothing unless the task is still exactly the one that was claimed.
+-- The one way out of a claim. It changes nothing unless the task is still exactly the one that was claimed. The collation
+-- keeps the planner off the index of running tasks: it would read all of them for each one (0.55 × at a million rows).
 UPDATE {schema}.tasks AS task
 SET status = done.status, version = task.version + 1, attempts = done.attempts, crashes = done.crashes,
     output = done.output, error = done.error, run_after = done.run_after, completed_at = done.completed_at,
@@ -53,7 +54,7 @@ SET status = done.status, version = task.version + 1, attempts = done.attempts, 
 FROM unnest($1::text[], $2::integer[], $3::integer[], $4::text[], $5::text[], $6::float8[], $7::float8[],
     $8::float8[], $9::text[], $10::bigint[]) WITH ORDINALITY
     AS done (status, attempts, crashes, output, error, run_after, completed_at, updated_at, id, version, ordinal)
-WHERE task.id = done.id AND task.version = done.version AND task.status = 'in-progress'
+WHERE task.id = done.id AND task.version = done.version AND task.status COLLATE "C" = 'in-progress'
 RETURNING done.ordinal;
 
 -- name: record_attempt
@@ -143,9 +144,12 @@ INSERT INTO {schema}.workers (id, host, pid, identity, started_at, lease_until)
 VALUES ($1, $2, $3, $4, $5, {server_time} + {lease})
 ON CONFLICT (id) DO UPDATE SET lease_until = excluded.lease_until;
 
--- name: still_enlisted
--- One row if this worker counts as living, with the time; nobody can declare it dead before the transaction ends.
-SELECT {time} FROM {schema}.workers WHERE id = $1 FOR KEY SHARE;
+-- name: look_around
+-- One row if this worker counts as living: the time, the paused types, and when the next task falls due. Nobody can declare
+-- the worker dead before the transaction ends.
+SELECT {time}, (SELECT coalesce(json_agg(type), '[]')::text FROM {schema}.settings WHERE name = 'paused'),
+    (SELECT min(run_after) FROM {schema}.tasks WHERE run_after IS NOT NULL)
+FROM {schema}.workers WHERE id = $1 FOR KEY SHARE;
 
 -- name: hold_worker
 -- Keeps a worker's row as it is until the transaction ends: it can neither renew its lease nor claim meanwhile.

@@ -125,9 +125,13 @@ DELETE FROM settings WHERE type = ?1 AND name = 'paused';
 INSERT INTO workers (id, host, pid, identity, started_at) VALUES (?1, ?2, ?3, ?4, ?5)
 ON CONFLICT DO NOTHING;
 
--- name: still_enlisted
--- One row if this worker counts as living, with the time. Here our own clock tells it.
-SELECT NULL FROM workers WHERE id = ?1;
+-- name: look_around
+-- One row if this worker counts as living: the time (here our own clock tells it), the paused types, and when the next task
+-- falls due.
+SELECT NULL, (SELECT json_group_array(type) FROM settings WHERE name = 'paused'
+        OR (name = 'moving' AND CAST(value AS REAL) > (julianday('now') - 2440587.5) * 86400.0)),
+    (SELECT min(run_after) FROM tasks WHERE run_after IS NOT NULL)
+FROM workers WHERE id = ?1;
 
 -- name: hold_worker
 -- Keeps a worker's row as it is until the transaction ends. Here the write lock does so already.
