@@ -8,6 +8,8 @@ How a page is written:
 - `<!-- file: worker.py -->` before a block: the block is that file. One that calls `tq.run()` is started as a process
   of its own, and must end cleanly on SIGTERM when the page is through.
 - `<!-- not run: reason -->` before a block: the block is only read.
+- In a ```console block, `$ tq …` is run, and the lines below it are what it prints. Other commands are only read.
+- The server db.example.com is there: a real one stands in for it, with an empty database for each that a page names.
 """
 
 from __future__ import annotations
@@ -32,6 +34,13 @@ class Block(NamedTuple):
     line: int  # where its text begins, from 1
     file: str | None = None
     not_run: str | None = None
+
+    def commands(self) -> list[tuple[str, str]]:
+        """The arguments of each `tq` command in a terminal, and what is printed below it."""
+        if self.language != "console" or self.not_run is not None:
+            return []
+        typed = [piece.partition("\n") for piece in re.split(r"^\$ ", self.text, flags=re.MULTILINE)[1:]]
+        return [(line.removeprefix("tq "), printed) for line, _, printed in typed if line.startswith("tq ")]
 
 
 class Heading(NamedTuple):

@@ -1,4 +1,5 @@
-"""Plays a page: runs its python blocks as a reader would, and checks what they say they print, give and raise."""
+"""Plays a page: runs its python blocks and its `tq` commands as a reader would, and checks what they say they print,
+give and raise."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import contextlib
 import io
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -19,7 +21,9 @@ from typing import Any
 import pytest
 
 import tq as package
+from tests.cli import commands
 from tests.docs.pages import Block, Page
+from tests.docs.servers import Servers
 from tq import TaskQueue
 
 _GIVES = re.compile(r"#\s*->\s*(?P<text>.*)$")
@@ -36,13 +40,17 @@ class Player:
         self._module = types.ModuleType("page_" + re.sub(r"\W", "_", page.name))
         self._processes: list[subprocess.Popen[str]] = []
         self._queues: list[TaskQueue] = []
+        self._servers = Servers()
 
     def play(self) -> None:
         with self._stage():
             blocks = self._page.blocks()
             for block, after in zip(blocks, [*blocks[1:], None], strict=True):
+                block = block._replace(text=self._servers.real(block.text))
                 if block.language == "python" and block.not_run is None:
                     self._perform(block, after.text if after is not None and after.language == "text" else None)
+                for command, expected in block.commands():
+                    self._type(block, command, expected)
 
     @contextlib.contextmanager
     def _stage(self) -> Iterator[None]:
@@ -75,9 +83,13 @@ class Player:
             for statement in ast.parse(block.text).body:
                 self._run(block, statement)
         if expected is not None:
-            assert matches(expected.strip(), printed.getvalue().strip()), (
-                f"{self._where(block, 0)} printed:\n{printed.getvalue()}"
-            )
+            said = self._servers.as_written(printed.getvalue())
+            assert matches(expected.strip(), said.strip()), f"{self._where(block, 0)} printed:\n{said}"
+
+    def _type(self, block: Block, command: str, expected: str) -> None:
+        done = commands.tq(*shlex.split(command), folder=self._folder)
+        expected, said = map(self._servers.as_written, (expected, done.stdout + done.stderr))
+        assert matches(expected.strip(), said.strip()), f"{self._where(block, 0)} `tq {command}` printed:\n{said}"
 
     # --- statements ----------------------------------------------------------------------------------------------
 
@@ -87,12 +99,13 @@ class Player:
         if raises := _RAISES.search(comment):
             with pytest.raises(BaseException) as caught:  # what it raises is compared below
                 self._execute(statement, where)
-            said = f"{type(caught.value).__name__}: {caught.value}"
-            assert matches(raises["text"], said), f"{where} raised {said}"
+            said = self._servers.as_written(f"{type(caught.value).__name__}: {caught.value}")
+            assert matches(self._servers.as_written(raises["text"]), said), f"{where} raised {said}"
         elif gives := _GIVES.search(comment):
             assert isinstance(statement, ast.Expr), f"{where}: only an expression can give something"
             value = eval(compile(ast.Expression(statement.value), where, "eval"), self._module.__dict__)
-            assert matches(gives["text"], repr(value)), f"{where} gave {value!r}"
+            said = self._servers.as_written(repr(value))
+            assert matches(self._servers.as_written(gives["text"]), said), f"{where} gave {said}"
         else:
             self._execute(statement, where)
 
@@ -129,6 +142,7 @@ class Player:
                 process.communicate()
         for queue in self._queues:
             queue.stop(timeout=_STOP_SECONDS)
+        self._servers.close()
         for name, module in list(sys.modules.items()):
             if str(getattr(module, "__file__", None)).startswith(str(self._folder)):
                 del sys.modules[name]

@@ -9,7 +9,9 @@ import pytest
 from tests.docs.pages import Page, pages, read
 from tests.docs.play import Player
 
-with_examples = [page for page in pages() if any(block.language == "python" for block in page.blocks())]
+with_examples = [
+    page for page in pages() if any(block.language == "python" or block.commands() for block in page.blocks())
+]
 
 
 @pytest.mark.parametrize("page", with_examples, ids=lambda page: page.name)
@@ -41,6 +43,8 @@ def test_few_blocks_are_not_run():
         "```python\nint('x')  # raises ValueError: something else\n```\n",
         "```python\nraise ValueError\n```\n",
         "<!-- file: worker.py -->\n```python\nfrom tq import tq\ntq.run()\n```\n",
+        "```console\n$ tq --version\ntq 99\n```\n",
+        "```python\nfrom tq import tq\ntq.init('postgresql://db.example.com/app')  # -> TaskQueue('tasks.db')\n```\n",
     ],
 )
 def test_a_page_that_is_wrong_is_found(wrong: str, folder: Path):
@@ -55,6 +59,9 @@ def test_a_page_that_is_wrong_is_found(wrong: str, folder: Path):
         "```python\n[1, 2]  # -> [1, 2]\n```\n",
         "```python\nint('x')  # raises ValueError: invalid literal…\n```\n",
         "<!-- not run: it would never end -->\n```python\nwhile True: pass\n```\n",
+        "```console\n$ tq --version\ntq …\n$ ls\nis not run\n```\n",
+        "```python\nfrom tq import tq\n"
+        "tq.init('postgresql://me@db.example.com/app')  # -> TaskQueue('postgresql://db.example.com/app')\n```\n",
         "<!-- file: things.py -->\n```python\nthing = 1\n```\n\n```python\nimport things\nthings.thing  # -> 1\n```\n",
     ],
 )

@@ -13,12 +13,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, get_args
 
+import psycopg
 import pytest
 
 import tq
 from tests.architecture.source_files import ROOT, dotted, sources, statements
 from tests.architecture.test_sources import CHANGES_A_TASK, OF_ONE_DRIVER
 from tests.docs.pages import Page, pages, read, reference, reference_table
+from tests.postgres import new_database
 from tq import Task, TaskContext, TaskHandle, TaskQueue, TaskTypeContext, errors
 from tq.models import Status
 from tq.queue import _WORKER_OPTIONS
@@ -132,6 +134,26 @@ def test_every_table_and_column_is_described(folder: Path):
             columns = database.execute("SELECT name, type FROM pragma_table_info(?) ORDER BY cid", (table,)).fetchall()
             rows = reference_table(f"column of `{table}`").rows
             assert sorted((row[0].strip("`"), row[1]) for row in rows) == sorted(columns)
+
+
+IN_POSTGRESQL = {"TEXT": "text", "REAL": "double precision", "INTEGER": "integer"}
+
+
+def test_postgresql_has_the_same_columns_and_those_that_the_page_adds():
+    with new_database() as database:
+        TaskQueue().init(database).stop()
+        with closing(psycopg.connect(database)) as server:
+            columns = server.execute(
+                "SELECT table_name, column_name, replace(data_type, 'bigint', 'integer') FROM "
+                "information_schema.columns WHERE table_schema = 'tq'"
+            ).fetchall()
+    added = [(row[1].strip("`"), row[0].strip("`"), row[2].lower()) for row in reference_table("column").rows]
+    shared = [
+        (table, row[0].strip("`"), IN_POSTGRESQL[row[1]])
+        for table in {table for table, _, _ in columns}
+        for row in reference_table(f"column of `{table}`").rows
+    ]
+    assert sorted(shared + added) == sorted(columns)
 
 
 def test_every_error_is_described_with_its_bases():
