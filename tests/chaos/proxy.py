@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 from urllib.parse import parse_qs, urlsplit
 
-_COMMIT = b"COMMIT\0"
+_COMMITS = (b"COMMIT\0", b"FROM accepted\0")  # the second is a single task, whose statement is a transaction by itself
 
 
 class Proxy:
@@ -62,7 +62,7 @@ class Proxy:
 
     def _forward_to_server(self, client: socket.socket, server: socket.socket) -> None:
         for data in _pieces(client):
-            fault = self._next_fault() if _COMMIT in data else "pass"
+            fault = self._next_fault() if any(each in data for each in _COMMITS) else "pass"
             if fault == "freeze":
                 return
             if fault == "cut-before":

@@ -68,7 +68,7 @@ MUTANTS = {
     "a claim that does not count": Planted(
         statements=_without("claim", "attempts = attempts + 1", "attempts = attempts")
     ),
-    "a claim in a pause": Planted(statements=_without("paused_types", "'paused'", "'no such setting'")),
+    "a claim in a pause": Planted(statements=_without("look_around", "'paused'", "'no such setting'")),
     "a claim beyond the limit over all workers": Planted(
         statements=_without("running_of_type", "count(*)", "0 * count(*)")
     ),

@@ -12,7 +12,7 @@ import logging
 import os
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import psycopg
@@ -263,7 +263,7 @@ class PostgresDriver:
 
     def _transact(self, operation: Callable[[Any], T]) -> T:
         committing = False
-        with self._pool.connection() as connection:
+        with self._writing() as connection:
             session = self._make_session(connection, self._statements)
             try:
                 with connection.transaction():
@@ -272,16 +272,23 @@ class PostgresDriver:
                         session.rows("ring", (self.channel,))
                     committing = True
             except psycopg.Error as error:
-                if isinstance(error, errors.ReadOnlySqlTransaction):
-                    connection.close()  # its session may stay read-only when the server no longer is
                 if committing and not isinstance(error, _GIVE_WAY):
                     raise _InDoubt from error
                 raise
         return value
 
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        with self._pool.connection() as connection:
+            try:
+                yield connection
+            except errors.ReadOnlySqlTransaction:
+                connection.close()  # its session may stay read-only when the server no longer is
+                raise
+
     def _run_alone(self, operation: Callable[[Any], T]) -> T:
         """Without BEGIN and COMMIT, whose round trips take longer than the statement."""
-        with self._pool.connection() as connection:
+        with self._writing() as connection:
             return operation(self._make_session(connection, self._statements))
 
     def change_apart(self, statement: str, parameters: Sequence[Any]) -> int:
