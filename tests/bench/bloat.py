@@ -28,7 +28,7 @@ import psycopg
 from tests.bench.direct import DirectStore
 from tests.bench.measure import Figure, Figures, arguments, compare, report
 from tests.bench.stores import STORES
-from tq.storage.postgres import DEFAULT_SCHEMA
+from tq.storage.postgres_schema import DEFAULT_SCHEMA
 
 POSTGRES = STORES["postgres"]
 AT_ONCE = 10_000

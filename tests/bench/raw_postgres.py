@@ -15,7 +15,7 @@ import psycopg
 from tests.bench.raw import Row, row
 from tests.bench.workload import TYPE
 from tq.storage.location import locate
-from tq.storage.postgres import DEFAULT_SCHEMA
+from tq.storage.postgres_schema import DEFAULT_SCHEMA
 
 INSERT = b"INSERT INTO tasks (id, type, input, created_at, updated_at) VALUES ($1, $2, $3, $4, $4)"
 INSERT_AND_RING = b"WITH accepted AS (" + INSERT + b" RETURNING id) SELECT pg_notify('raw', '') FROM accepted"

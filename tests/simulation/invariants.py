@@ -103,7 +103,7 @@ class Replay:
 
     def _on_asked(self, event: Event) -> None:
         """Somebody looks at what others may change before it commits: it goes by what it has seen."""
-        if event.facts["statement"] == "paused_types":
+        if event.facts["statement"] == "look_around":
             self._seen_paused[event.who] = set(self._paused)
         else:
             type_ = event.facts["asked"][3]

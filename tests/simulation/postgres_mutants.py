@@ -132,6 +132,7 @@ FOCUS: dict[str, dict[str, Any]] = {
 
 # Found by minutes of schedules, not by seconds.
 RARE = [
+    "a start that does not ask for the lease",
     "a settle that asks for the status alone",
     "a recovery that goes by an old autopsy",
     "a claim for a worker that is declared dead",

@@ -269,7 +269,7 @@ class SimulatedSession(PostgresSession):
         connection = self._connection
         connection.process.at(statement)
         connection.maybe_lose("a statement", share=0.1)  # most of them reach the commit
-        if statement in ("paused_types", "claim"):
+        if statement in ("look_around", "claim"):
             connection.process.record("asked", statement=statement, asked=parameters, alone=connection.alone)
         if statement in _TELLS_TIME:
             connection.tell_time()

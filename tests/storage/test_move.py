@@ -363,6 +363,21 @@ def test_another_target_is_refused_while_a_move_is_under_way(full: Path, schema:
         mover(full, f"{schema}_b").run()
 
 
+def test_a_move_is_cancelled_wherever_it_was_going(full: Path, schema: str):
+    assert killed_at(full, schema, "hold")
+    mover(full, f"{schema}_b").cancel()
+    assert mover(full, f"{schema}").run()
+
+
+def test_a_move_whose_server_is_gone_can_be_cancelled_until_the_fence(full: Path, schema: str):
+    assert killed_at(full, schema, "hold")
+    with closing(sqlite3.connect(full)) as database:
+        database.execute("UPDATE tq_move SET target = 'postgresql://localhost:1/gone'")
+        database.commit()
+    mover(full, schema).cancel()
+    assert not fenced(full)
+
+
 def test_a_file_that_is_not_there_is_not_created(path: Path, schema: str):
     with pytest.raises(InvalidOption, match="there is no queue at"):
         mover(path, schema).run()

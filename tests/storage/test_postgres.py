@@ -17,10 +17,11 @@ from tests.contract.vocabulary import DEAD_PROCESS, NOW, add, claim, enlist, ids
 from tests.postgres import new_schema, run_sql, server_url
 from tests.waiting import eventually
 from tq import TaskQueue
-from tq.errors import InvalidOption, SchemaTooNew, StorageError
+from tq.errors import DatabaseUnusable, InvalidOption, SchemaTooNew, StorageError, TqError
 from tq.models import Succeeded, Want
 from tq.storage.address import shown
-from tq.storage.postgres import PostgresDriver, PostgresSession, array_literal, ddl
+from tq.storage.postgres import PostgresDriver, PostgresSession, array_literal
+from tq.storage.postgres_schema import ddl
 from tq.storage.store import Store
 
 
@@ -70,14 +71,24 @@ def test_a_schema_that_is_not_a_plain_name_is_refused(name: Any):
 def test_a_password_is_never_shown():
     url = "postgresql://ada:secret@db.example.com:5433/app?sslmode=require"
     assert shown(url) == "postgresql://db.example.com:5433/app"
+    for password in ("sec#ret", "sec?ret", "sec/ret", "sec@ret", "se%zzcret"):
+        with pytest.raises(TqError) as broken:
+            TaskQueue().init(f"postgresql://ada:{password}@localhost:1/app")
+        assert "sec" not in str(broken.value) and "ret" not in str(broken.value)
     with pytest.raises(StorageError, match="cannot reach") as refused:
         TaskQueue().init("postgresql://ada:secret@localhost:1/app")
     assert "secret" not in str(refused.value)
 
 
-def test_options_of_postgresql_are_refused_for_a_file(folder):
-    with pytest.raises(InvalidOption, match="schema= is for PostgreSQL"):
-        TaskQueue().init(folder / "tasks.db", schema="jobs")
+@pytest.mark.parametrize(("option", "value"), [("schema", "jobs"), ("lease", 5), ("pooler", True)])
+def test_options_of_postgresql_are_refused_for_a_file(folder, option: str, value: Any):
+    with pytest.raises(InvalidOption, match=f"{option}= is for PostgreSQL"):
+        TaskQueue().init(folder / "tasks.db", **{option: value})
+
+
+def test_a_database_that_does_not_exist_is_named():
+    with pytest.raises(DatabaseUnusable, match="does not exist"):
+        TaskQueue().init(server_url().replace("/tq_", "/no_such_"))
 
 
 def test_a_newer_schema_is_refused(schema: str):

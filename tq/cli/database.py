@@ -33,7 +33,8 @@ def configure(parser: ArgumentParser) -> None:
 def print_sql(arguments: Namespace) -> int:
     from tq.storage.location import postgres
 
-    driver = postgres()
-    schema = driver.checked_schema(arguments.schema)
-    print(driver.ddl().replace("{schema}", f'"{schema}"'))
+    postgres()  # or it says what to install
+    from tq.storage.postgres_schema import checked_schema, ddl
+
+    print(ddl().replace("{schema}", f'"{checked_schema(arguments.schema)}"'))
     return OK

@@ -11,6 +11,6 @@ def shown(url: str) -> str:
     >>> shown("postgresql://ada:secret@db.example.com:5433/app?sslmode=require")
     'postgresql://db.example.com:5433/app'
     """
-    parts = urlsplit(url)
-    host = parts.netloc.rpartition("@")[2] or parse_qs(parts.query).get("host", ["localhost"])[0]
+    parts = urlsplit("postgresql://" + url.partition("://")[2].rpartition("@")[2])  # a password may hold anything
+    host = parts.netloc or parse_qs(parts.query).get("host", ["localhost"])[0]
     return f"postgresql://{host}{parts.path}"

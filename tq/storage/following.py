@@ -117,7 +117,8 @@ class FollowingDriver:
         for seat in self._seats:
             seat.move(new)
         self._left_behind, self._driver = self._driver, new
-        log.warning("followed the queue to %s; give this program that address when you restart it", shown(moved.target))
+        where = (shown(moved.target), moved.schema)
+        log.warning("followed the queue to %s, schema %s; give this program that address when you restart it", *where)
 
     def _new(self, moved: QueueMoved) -> Driver:
         try:
@@ -125,6 +126,8 @@ class FollowingDriver:
         except MissingExtra as error:
             text = f"the queue has moved to {shown(moved.target)}, and this program cannot follow: {error}"
             raise QueueMoved(text, moved.target, moved.schema, done=True) from error
+        except StorageError as error:  # which may pass
+            raise StorageError(f"the queue has moved to {shown(moved.target)}, but: {error}") from error
 
 
 class FollowingPresence:

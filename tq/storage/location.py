@@ -51,7 +51,8 @@ def locate(database: str | os.PathLike[str] | sqlite3.Connection | None, durabil
     given = tuple((name, value) for name, value in options.items() if value is not None)
     location = Location(_address_of(database), durability, given)
     if given and not location.is_postgres:
-        raise InvalidOption(f"{given[0][0]}= is for PostgreSQL; a SQLite file has no such thing")
+        name = given[0][0].removesuffix("_seconds")
+        raise InvalidOption(f"{name}= is for PostgreSQL; a SQLite file has no such thing")
     return location
 
 

@@ -29,12 +29,14 @@ from tq.models import WorkerRecord
 from tq.storage import presence, sql
 from tq.storage.address import shown
 from tq.storage.driver import Row, Session
-from tq.storage.postgres import PostgresDriver, checked_schema, known_statements
+from tq.storage.postgres import PostgresDriver, known_statements
+from tq.storage.postgres_schema import checked_schema
 from tq.storage.sqlite import SqliteDriver, SqliteSession
 
 TABLES = ("tasks", "task_inputs", "attempts", "finished_counts", "workers", "settings", "rate_buckets")
 _PREFIX = "moved_"
 _STAGING = "_moving"
+_LONGEST_SCHEMA = 41  # what that leaves
 _PAGE, _PAGE_BYTES = 1000, 4_000_000
 _FEW_CHANGES = 200  # so many may wait for the fence: they are copied in a moment
 _CATCH_UP_SECONDS = 60.0  # a queue that changes faster than it is copied waits for the rest behind the fence
@@ -72,12 +74,19 @@ class Move:
         self._path = source
         self._target = target
         self._schema = checked_schema(schema)
+        if len(schema) > _LONGEST_SCHEMA:
+            raise InvalidOption(f"schema={schema!r}: for a move give a name of up to {_LONGEST_SCHEMA} characters")
         self._new_id = new_id
         self._tell = tell
 
     def run(self) -> list[Group]:
         """Move it, or go on with a move that was interrupted; answers with what was verified."""
         record = self._source_record()
+        if record is not None and (record.target, record.schema) != (self._target, self._schema):
+            raise InvalidOption(
+                f"the queue in {self._path} is being moved to {shown(record.target)}, schema {record.schema}; finish "
+                "that move, or cancel it first with --cancel"
+            )
         if record is not None and record.done:
             raise InvalidOption(f"the queue in {self._path} has moved to {shown(record.target)} already")
         with self._target_alone() as staging:
@@ -114,13 +123,7 @@ class Move:
             if not source.read(lambda session: session.rows("has_move")):
                 return None
             rows = source.read(lambda session: session.rows("read_move"))
-        record = Record._make(rows[0]) if rows else None
-        if record is not None and (record.target, record.schema) != (self._target, self._schema):
-            raise InvalidOption(
-                f"the queue in {self._path} is being moved to {shown(record.target)}, schema {record.schema}; finish "
-                "that move, or cancel it first with --cancel"
-            )
-        return record
+        return Record._make(rows[0]) if rows else None
 
     def _begin(self) -> Record:
         SqliteDriver(self._path).close()  # it is a queue of tq, with the newest schema
@@ -238,14 +241,22 @@ class Move:
             raise InvalidOption(f"the queue in {self._path} is not being moved")
         if record.done:
             raise InvalidOption(f"the queue in {self._path} has moved to {shown(record.target)}, and works there")
+        self._target, self._schema = record.target, record.schema  # wherever it was going
+        try:
+            self._clear_target(record)
+        except StorageError:
+            if record.fenced:  # it may have opened there
+                raise
+        with _source(self._path) as source:
+            source.write(lambda session: _forget(session, bool(record.fenced)))
+
+    def _clear_target(self, record: Record) -> None:
         with self._target_alone() as staging:
             if self._opened_already(staging, record):
                 raise InvalidOption(
                     f"the queue has opened in {staging.name} already; run the move once more, to let programs follow"
                 )
             staging.write(lambda session: session.change("drop_staging"))
-        with _source(self._path) as source:
-            source.write(lambda session: _forget(session, bool(record.fenced)))
 
 
 class _Copy:
@@ -377,15 +388,21 @@ def _unfence(session: Session) -> None:
 
 def _set_done(session: Session) -> None:
     session.rings = session.hungry = True
+    _end_log(session)
     session.change("set_done")
 
 
 def _forget(session: Session, fenced: bool) -> None:
     if fenced:
         _unfence(session)
-    for statement in ("drop_insert_log", "drop_update_log", "drop_delete_log", "drop_change_log", "drop_move_table"):
-        session.change(statement)
+    _end_log(session)
+    session.change("drop_move_table")
     session.change("allow_claims")
+
+
+def _end_log(session: Session) -> None:
+    for statement in ("drop_insert_log", "drop_update_log", "drop_delete_log", "drop_change_log"):
+        session.change(statement)
 
 
 def _workers(source: SqliteDriver) -> list[tuple[WorkerRecord, bool]]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
@@ -20,28 +19,20 @@ from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from tq.errors import (
-    DatabaseUnusable,
-    InvalidOption,
-    NotInitialised,
-    SchemaTooNew,
-    StorageBusy,
-    StorageError,
-    StorageFull,
-)
+from tq.errors import InvalidOption, NotInitialised, StorageBusy, StorageError
 from tq.forking import renew_in_child
 from tq.models import MAX_CRASHES, WorkerRecord
 from tq.storage import sql
 from tq.storage.address import shown
 from tq.storage.driver import Autopsy, Row
+from tq.storage.postgres_errors import GIVE_WAY, PASSING, translate
 from tq.storage.postgres_presence import SYSTEM_TIMING, LeasePresence, Timing
+from tq.storage.postgres_schema import DEFAULT_SCHEMA, checked_schema, migrate
 
 log = logging.getLogger("tq")
 T = TypeVar("T")
 Connection = psycopg.Connection[Row]
 
-DEFAULT_SCHEMA = "tq"
-_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,47}")
 SERVER_TIME = "extract(epoch FROM clock_timestamp())::float8"
 _CONNECTIONS = 10
 _CONNECT_SECONDS = 5
@@ -50,16 +41,6 @@ _FREE_CONNECTION_SECONDS = 2.0
 _PATIENCE_SECONDS, _SHORT_PATIENCE_SECONDS = 30.0, 1.0
 _PAUSE_SECONDS = (0.02, 0.5)
 _TELL_SECONDS = 10.0  # one line in this time while an operation waits
-
-# The server chose us to give way to others. It has changed nothing.
-_GIVE_WAY = (errors.DeadlockDetected, errors.SerializationFailure)
-# The server is away, restarts, or refuses for now: not the operation's fault.
-_PASSING = (
-    psycopg.OperationalError,
-    psycopg.InterfaceError,
-    errors.ReadOnlySqlTransaction,
-    errors.IdleInTransactionSessionTimeout,
-)
 
 
 class PostgresSession:
@@ -141,16 +122,14 @@ class PostgresDriver:
         self._settling_seconds = lease_seconds if settling_seconds is None else settling_seconds
         self._server_time = server_time
         self._time = server_time if server_clock else "NULL::float8"
-        texts = statements or known_statements()
-        self._statements = {name: self._filled_in(text) for name, text in texts.items()}
+        self._statements = {name: self._filled_in(text) for name, text in (statements or known_statements()).items()}
         self._make_session = session
         self._make_pool = pool
         self.timing = timing
         self._presences: list[LeasePresence] = []
         self._closed = False
         self._apart: Connection | None = None
-        self._apart_guard = threading.Lock()
-        self._reopening = threading.Lock()
+        self._apart_guard, self._reopening = threading.Lock(), threading.Lock()
         self._open()
         renew_in_child(self)
 
@@ -229,7 +208,7 @@ class PostgresDriver:
             self._check_open()
             try:
                 return attempt()
-            except (_InDoubt, *_PASSING) as error:
+            except (_InDoubt, *PASSING) as error:
                 cause = error.__cause__ if isinstance(error, _InDoubt) else error
                 assert isinstance(cause, psycopg.Error)
                 if self.timing.monotonic() >= give_up_at or (isinstance(error, _InDoubt) and not repeatable):
@@ -253,7 +232,7 @@ class PostgresDriver:
         self._last_contact = now
 
     def _wait_for_server(self, error: psycopg.Error) -> None:
-        if not isinstance(error, (PoolTimeout, *_GIVE_WAY)):
+        if not isinstance(error, (PoolTimeout, *GIVE_WAY)):
             with contextlib.suppress(psycopg.Error):
                 self._pool.check()  # others that were cut at the same moment
         away = self.timing.awake() - self._last_contact
@@ -272,7 +251,7 @@ class PostgresDriver:
                         session.rows("ring", (self.channel,))
                     committing = True
             except psycopg.Error as error:
-                if committing and not isinstance(error, _GIVE_WAY):
+                if committing and not isinstance(error, GIVE_WAY):
                     raise _InDoubt from error
                 raise
         return value
@@ -324,27 +303,7 @@ class PostgresDriver:
                     connection.execute(b"ROLLBACK")
 
     def _translate(self, error: psycopg.Error) -> StorageError:
-        text = str(error).strip().partition("\n")[0] or type(error).__name__
-        match error:
-            case PoolTimeout():
-                return self._why_none_is_free()
-            case errors.ReadOnlySqlTransaction():
-                return StorageError(
-                    f"{self.name} is read-only for now; wait for it, or point tq at the writable server"
-                )
-            case errors.DiskFull():
-                return StorageFull(f"{self.name} has no room left ({text}); free some, nothing accepted is lost")
-            case errors.InsufficientPrivilege() | errors.InvalidPassword() | errors.InvalidCatalogName():
-                return DatabaseUnusable(f"cannot use {self.name}: {text}; ask for the rights, or give another database")
-            case errors.UndefinedTable():
-                return DatabaseUnusable(
-                    f"schema {self.schema} of {self.name} has lost tables of tq ({text}); restore it from a backup"
-                )
-            case errors.DeadlockDetected() | errors.SerializationFailure():
-                return StorageBusy(f"{self.name}: others were in the way, again and again ({text}); try again")
-            case psycopg.OperationalError() | psycopg.InterfaceError() | errors.IdleInTransactionSessionTimeout():
-                return StorageError(f"cannot reach {self.name}: {text}; check that the server runs, and the address")
-        return StorageError(f"{self.name}: {text}")
+        return self._why_none_is_free() if isinstance(error, PoolTimeout) else translate(error, self.name, self.schema)
 
     def _why_none_is_free(self) -> StorageError:
         try:
@@ -426,60 +385,16 @@ def _session_settings(durability: str, pooler: bool, lease_seconds: float) -> st
     return f"{settings}; SET synchronous_commit = off" if durability == "normal" else settings
 
 
-# --- the schema --------------------------------------------------------------------------------------------------
-
-
-def checked_schema(name: Any) -> str:
-    if not isinstance(name, str) or not _SCHEMA.fullmatch(name):
-        raise InvalidOption(
-            f"schema={name!r}: give a name of small letters, digits and underscores, up to 48, such as {DEFAULT_SCHEMA}"
-        )
-    return name
-
-
-def migrate(connection: Connection, schema: str, filled_in: Callable[[str], str], name: str) -> None:
-    """Bring the schema up to date, in the caller's transaction. Two programs never do so at once."""
-    version = _schema_version(connection, schema)
-    newest = sql.migrations("postgres")[-1][0]
-    if version < newest:
-        connection.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", (f"{schema} migrations",))
-        version = _schema_version(connection, schema)  # another program may have done it while we waited
-    if version > newest:
-        raise SchemaTooNew(
-            f"schema {schema} of {name} has version {version}, made by a newer tq; this one knows {newest}: "
-            "upgrade tq-tasks"
-        )
-    if version < newest:
-        connection.execute(filled_in(ddl(version)).encode(), prepare=False)
-
-
-def ddl(version: int = 0) -> str:
-    """The statements that bring a schema from this version to the newest one."""
-    scripts = [script for number, script in sql.migrations("postgres") if number > version]
-    return "\n".join(
-        [
-            "CREATE SCHEMA IF NOT EXISTS {schema};",
-            *scripts,
-            "CREATE TABLE IF NOT EXISTS {schema}.tq_schema (version INTEGER NOT NULL);",
-            "DELETE FROM {schema}.tq_schema;",
-            f"INSERT INTO {{schema}}.tq_schema VALUES ({sql.migrations('postgres')[-1][0]});",  # noqa: S608 (a number)
-        ]
-    )
-
-
-_HAS_VERSION = "SELECT 1 FROM pg_catalog.pg_tables WHERE schemaname = $1 AND tablename = 'tq_schema'"
-
-
-def _schema_version(connection: Connection, schema: str) -> int:
-    # Not by to_regclass(): after waiting for the lock it may answer from before (reproduced).
-    if not connection.execute(_HAS_VERSION, (schema,)).fetchall():
-        return 0
-    rows = connection.execute(f'SELECT version FROM "{schema}".tq_schema'.encode()).fetchall()  # noqa: S608 (checked)
-    return int(rows[0][0]) if rows else 0
-
-
 def _check_address(url: str) -> None:
+    """Refuse what cannot be read, without a word of it: a password with a # or a / in it is taken for other parts."""
+    host, _, rest = url.partition("://")[2].replace("?", "/").replace("#", "/").partition("/")
     try:
         conninfo_to_dict(url)
-    except psycopg.ProgrammingError as error:
-        raise InvalidOption(f"this is not an address of a PostgreSQL database: {str(error).strip()}") from error
+        clear = "@" not in rest and host.count("@") <= 1
+    except psycopg.ProgrammingError:
+        clear = False
+    if not clear:
+        raise InvalidOption(
+            f"cannot read the address of {shown(url)}: write it as postgresql://user:password@host/database, with a "
+            "special character in the user or password as its code, such as %40 for @"
+        )
