@@ -9,7 +9,10 @@ import threading
 from collections.abc import Iterator
 from urllib.parse import parse_qs, urlsplit
 
-_COMMITS = (b"COMMIT\0", b"FROM accepted\0")  # the second is a single task, whose statement is a transaction by itself
+_COMMITS = (
+    b"COMMIT\0",
+    b") FROM accepted\0",
+)  # the second is a single task, whose statement is a transaction by itself
 
 
 class Proxy:

@@ -11,7 +11,7 @@ import contextlib
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import psycopg
@@ -74,18 +74,18 @@ class PostgresSession:
         return {row[0] - 1 for row in cursor.fetchall()} if cursor.description else set()
 
 
-def array_literal(values: Iterable[Any]) -> str:
+def array_literal(values: Sequence[Any]) -> str:
     """An array as PostgreSQL writes it. psycopg would make the same of a list, but one value at a time, with a regular
     expression for each text: that took half of the time of an add_many, and 40 % of a settle (measured)."""
-    return "{" + ",".join(map(_literal, values)) + "}"
-
-
-def _literal(value: Any) -> str:
-    if value is None:
-        return "NULL"
-    if isinstance(value, str):
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    return repr(value)
+    kinds = set(map(type, values))
+    if kinds == {str}:
+        texts = [value.replace("\\", "\\\\").replace('"', '\\"') for value in values]
+        return '{"' + '","'.join(texts) + '"}'
+    if kinds == {type(None)}:
+        return "{" + ",".join(["NULL"] * len(values)) + "}"
+    if kinds <= {int, float}:
+        return "{" + ",".join(map(repr, values)) + "}"
+    return "{" + ",".join("NULL" if value is None else array_literal([value])[1:-1] for value in values) + "}"
 
 
 class _InDoubt(Exception):

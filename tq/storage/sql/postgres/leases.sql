@@ -23,8 +23,9 @@ UPDATE {schema}.workers SET lease_until = 0 WHERE id = $1;
 SELECT 1 FROM {schema}.workers WHERE id = $1 AND lease_until < {server_time};
 
 -- name: ring
--- Wakes the workers that listen, once the transaction is committed. The server sends equal ones only once.
-SELECT pg_notify($1, '');
+-- Wakes the workers that listen, if there are any, once the transaction is committed. The server sends equal ones only
+-- once, and lets only one transaction commit at a time that rings.
+SELECT pg_notify($1, '') WHERE EXISTS (SELECT 1 FROM {schema}.workers);
 
 -- name: insert_task_alone
 -- Accepts one task and wakes the workers that listen, in one statement: a transaction by itself.
@@ -33,4 +34,4 @@ WITH accepted AS (
         (id, type, input, created_at, updated_at, run_after, priority, key, max_attempts, timeout)
     VALUES ($1, $2, $3, $4, $4, $5, $6, $7, $8, $9)
     ON CONFLICT DO NOTHING RETURNING 1)
-SELECT 1, pg_notify('{channel}', '') FROM accepted;
+SELECT 1, (SELECT pg_notify('{channel}', '') WHERE EXISTS (SELECT 1 FROM {schema}.workers)) FROM accepted;
