@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 _COMMITS = (
     b"COMMIT\0",
     b") FROM accepted\0",
-)  # the second is a single task, whose statement is a transaction by itself
+)  # or a single task: its statement commits by itself
 
 
 class Proxy:
