@@ -259,8 +259,6 @@ class Worker:
         return [kind for kind in self._types().values() if kind.handler is not None]
 
     def _ahead(self, kind: TaskType) -> int:
-        if not self._presence.knows_started:
-            return 0
         return self._scheduler.ahead(kind, self._mean_seconds.get(kind.name), self._batch_size)
 
     def _idle_seconds(self, configuring: float) -> float:

@@ -89,6 +89,7 @@ MAY_OPEN_A_FILE = {
     ("storage/presence.py", "identity"): "the kernel's list of processes",
     ("storage/bell.py", "__init__"): "the worker's own bell",
     ("storage/bell.py", "_ring"): "the bells beside the database",
+    ("storage/move.py", "_source_alone"): "the mover's lock file",
     ("cli/main.py", "_close_quietly"): "the null device",
     ("storage/sql/__init__.py", "statements"): "tq's own .sql files",
     ("storage/sql/__init__.py", "migrations"): "tq's own .sql files",

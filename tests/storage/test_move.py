@@ -115,7 +115,7 @@ def killed_at(path: Path, schema: str, step: str, times: int = 1) -> bool:
 
 
 STEPS = [("copy", 1), ("copy", 2), ("copy", 4), ("catch up", 1), ("catch up", 2), ("hold", 1), ("fence", 1)]
-BEHIND_THE_FENCE = [("verify", 1), ("verify", 1), ("open", 1), ("done", 1)]
+BEHIND_THE_FENCE = [("verify", 1), ("verify", 1), ("open", 1), ("finish", 1), ("finish", 1), ("done", 1)]
 
 
 def test_killed_at_every_step_it_goes_on_where_it_was(full: Path, schema: str, monkeypatch: pytest.MonkeyPatch):
@@ -289,15 +289,16 @@ def test_a_cancelled_move_leaves_the_queue_as_it_was(full: Path, schema: str, st
     assert run_sql(f"SELECT 1 FROM pg_namespace WHERE nspname LIKE '{schema}%'") == []
 
 
-@pytest.mark.parametrize("step", ["open", "done"])
+@pytest.mark.parametrize("step", ["open", "finish", "done"])
 def test_a_move_that_may_have_opened_its_target_is_not_cancelled(full: Path, schema: str, step: str):
     assert killed_at(full, schema, step)
     if step == "open":  # not yet: it was killed before that step
         mover(full, schema).cancel()
         assert not fenced(full)
         return
-    with pytest.raises(InvalidOption, match="has moved to"):
+    with pytest.raises(InvalidOption, match=r"has moved to|has opened in"):
         mover(full, schema).cancel()
+    assert fenced(full)
 
 
 def test_a_target_that_has_tasks_is_refused_and_nothing_is_touched(full: Path, schema: str):
@@ -307,6 +308,7 @@ def test_a_target_that_has_tasks_is_refused_and_nothing_is_touched(full: Path, s
         mover(full, schema).run()
     assert not fenced(full)
     assert target.stats()["to-do"] == 1
+    assert run_sql(f"SELECT 1 FROM pg_namespace WHERE nspname = '{schema}_moving'") == []
     target.close()
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tq.cli.exit_codes import OK
-from tq.errors import InvalidOption, StorageError, TqError
+from tq.errors import InvalidOption, StorageBusy, StorageError, TqError
 
 _EXPLAINED = """
 Programs go on working while tasks are copied. At the end the queue stands
@@ -29,6 +29,7 @@ _LINES = {
     "fence": "closing the old file",
     "verify": "comparing counts and checksums of both sides",
     "open": "opening the queue in its new place",
+    "finish": "telling the programs",
 }
 
 
@@ -59,6 +60,8 @@ def run(arguments: Namespace) -> int:
         groups = move.run()
     except KeyboardInterrupt:
         raise KeyboardInterrupt("stopped; run it again to go on, or with --cancel to forget it") from None
+    except StorageBusy:
+        raise
     except StorageError as error:
         raise TqError(f"{error}; the move can go on: run it again, or with --cancel to forget it") from error
     progress.end()

@@ -38,8 +38,6 @@ class Autopsy(NamedTuple):
 class Presence(Protocol):
     """How a worker process shows that it lives, and what it is doing."""
 
-    knows_started: bool  # whether others can tell, after a crash, which tasks had started
-
     @property
     def counts_as_living(self) -> bool:
         """Whether nobody can take this worker for dead at this moment: only then may it start anything."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -34,14 +34,15 @@ class OpensNew(Protocol):
 class FollowingDriver:
     def __init__(self, open_old: Callable[[], Driver], open_new: OpensNew) -> None:
         self._open_new = open_new
-        self._seats: list[FollowingPresence] = []
         self._left_behind: Driver | None = None
         self.after_fork()
         renew_in_child(self)
         self._driver = self._opened(open_old)
 
     def after_fork(self) -> None:
-        self._moving = threading.Lock()
+        """A forked child has no worker: its parent's stay with the parent."""
+        self._moving = threading.RLock()
+        self._seats: set[FollowingPresence] = set()
 
     def _opened(self, open_old: Callable[[], Driver]) -> Driver:
         try:
@@ -65,13 +66,16 @@ class FollowingDriver:
             return self._elsewhere(lambda driver: driver.read(operation), _PATIENCE_SECONDS)
 
     def enlist(self, worker: WorkerRecord) -> FollowingPresence:
-        try:
-            presence = self._driver.enlist(worker)
-        except QueueMoved:
-            presence = self._elsewhere(lambda driver: driver.enlist(worker), _PATIENCE_SECONDS)
-        seat = FollowingPresence(worker, presence)
-        self._seats.append(seat)
+        with self._moving:  # nobody may follow between the two lines
+            seat = FollowingPresence(worker, self._enlisted(worker), self._seats.discard)
+            self._seats.add(seat)
         return seat
+
+    def _enlisted(self, worker: WorkerRecord) -> Presence:
+        try:
+            return self._driver.enlist(worker)
+        except QueueMoved:
+            return self._elsewhere(lambda driver: driver.enlist(worker), _PATIENCE_SECONDS)
 
     def autopsy(self, session: Session, worker: WorkerRecord) -> Autopsy | None:
         # Where another thread has followed meanwhile, a session of the old database meets the new driver; that declares
@@ -114,8 +118,11 @@ class FollowingDriver:
         if self._left_behind is not None:  # another thread has
             return
         new = self._new(moved)
-        for seat in self._seats:
-            seat.move(new)
+        try:
+            _bring_along(self._seats, new)
+        except BaseException:
+            new.close()
+            raise
         self._left_behind, self._driver = self._driver, new
         where = (shown(moved.target), moved.schema)
         log.warning("followed the queue to %s, schema %s; give this program that address when you restart it", *where)
@@ -133,11 +140,10 @@ class FollowingDriver:
 class FollowingPresence:
     """A worker's presence, wherever its queue lives."""
 
-    knows_started = True
-
-    def __init__(self, worker: WorkerRecord, presence: Presence) -> None:
+    def __init__(self, worker: WorkerRecord, presence: Presence, gone: Callable[[FollowingPresence], None]) -> None:
         self._worker = worker
         self._presence = presence
+        self._gone = gone  # told when the worker leaves: whoever has left does not follow
         self._left_behind: list[Presence] = []
 
     def move(self, driver: Driver) -> None:
@@ -165,12 +171,19 @@ class FollowingPresence:
         return self._presence.wait(seconds)
 
     def leave(self) -> None:
+        self._gone(self)
         for presence in [*self._left_behind, self._presence]:
             presence.leave()
 
     def drop(self) -> None:
+        self._gone(self)
         for presence in [*self._left_behind, self._presence]:
             presence.drop()
+
+
+def _bring_along(seats: Iterable[FollowingPresence], driver: Driver) -> None:
+    for seat in list(seats):
+        seat.move(driver)
 
 
 def _insert(worker: WorkerRecord, session: Session) -> int:

@@ -14,15 +14,17 @@ queue; after it, what fails takes the fence away again, and only a move that may
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import json
+import os
 import sqlite3
 import struct
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tq.errors import InvalidOption, StorageBusy, StorageError
 from tq.models import WorkerRecord
@@ -68,7 +70,8 @@ class Group(NamedTuple):
 
 
 class Move:
-    """`tell(step, done, of)` hears how far it is: of `copy`, `catch up`, `hold`, `fence`, `verify`, `open`, `done`."""
+    """`tell(step, done, of)` hears how far it is: of `copy`, `catch up`, `hold`, `fence`, `verify`, `open`,
+    `finish` and `done`."""
 
     def __init__(self, source: Path, target: str, schema: str, new_id: Callable[[], str], tell: Tell) -> None:
         self._path = source
@@ -81,23 +84,25 @@ class Move:
 
     def run(self) -> list[Group]:
         """Move it, or go on with a move that was interrupted; answers with what was verified."""
-        record = self._source_record()
-        if record is not None and (record.target, record.schema) != (self._target, self._schema):
-            raise InvalidOption(
-                f"the queue in {self._path} is being moved to {shown(record.target)}, schema {record.schema}; finish "
-                "that move, or cancel it first with --cancel"
-            )
-        if record is not None and record.done:
-            raise InvalidOption(f"the queue in {self._path} has moved to {shown(record.target)} already")
-        with self._target_alone() as staging:
-            if record is None:
-                self._refuse_used_target(staging, None)
-                record = self._begin()
-            elif self._opened_already(staging, record):
-                return self._finish(record, [])
-            return self._go_on(staging, record)
+        with self._source_alone():
+            record = self._source_record()
+            if record is not None and (record.target, record.schema) != (self._target, self._schema):
+                raise InvalidOption(
+                    f"the queue in {self._path} is being moved to {shown(record.target)}, schema {record.schema}; "
+                    "finish that move, or cancel it first with --cancel"
+                )
+            if record is not None and record.done:
+                raise InvalidOption(f"the queue in {self._path} has moved to {shown(record.target)} already")
+            with self._target_alone() as staging:
+                return self._go_on(staging, record)
 
-    def _go_on(self, staging: PostgresDriver, record: Record) -> list[Group]:
+    def _go_on(self, staging: PostgresDriver, record: Record | None) -> list[Group]:
+        if record is None:
+            self._refuse_used_target(staging)
+            record = self._begin()
+        elif self._opened_already(staging, record):
+            staging.write(lambda session: session.change("drop_staging"))
+            return self._finish([])
         copy = _Copy(staging, record.id)
         if not record.fenced:
             with _source(self._path) as source:
@@ -111,14 +116,25 @@ class Move:
         except BaseException:
             self._unfence()
             raise
-        self._open(staging, record)
-        return self._finish(record, groups)
+        self._open(staging, copy)
+        return self._finish(groups)
 
     # --- the old file --------------------------------------------------------------------------------------------
 
-    def _source_record(self) -> Record | None:
+    @contextlib.contextmanager
+    def _source_alone(self) -> Iterator[None]:
+        """One mover at a time for one file. The lock goes with its process, so nobody else can be half way."""
         if not self._path.exists():
             raise InvalidOption(f"there is no queue at {self._path}; give the path of a SQLite file that has one")
+        with _source(self._path) as source:
+            lock = os.open(source.folder / "move.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            _take_turn(partial(_locked, lock), f"another move of {self._path} is under way; wait until it has ended")
+            yield
+        finally:
+            os.close(lock)
+
+    def _source_record(self) -> Record | None:
         with _source(self._path) as source:
             if not source.read(lambda session: session.rows("has_move")):
                 return None
@@ -162,25 +178,29 @@ class Move:
         staging = PostgresDriver(self._target, schema=self._schema + _STAGING, statements=statements)
         try:
             with contextlib.closing(staging.connect()) as connection:
-                _take_turn(connection, self._schema)
+                taken = f"another move into schema {self._schema} is under way; wait until it has ended"
+                _take_turn(lambda: connection.execute(_TAKE, (f"{self._schema} move",)).fetchall()[0][0], taken)
                 yield staging
         finally:
             staging.close()
 
-    def _refuse_used_target(self, staging: PostgresDriver, session: Session | None) -> None:
-        """Only an empty queue may be replaced; in a transaction that is to replace it, with everybody kept out."""
+    def _refuse_used_target(self, staging: PostgresDriver) -> None:
+        if staging.write(self._target_in_use):
+            staging.write(lambda session: session.change("drop_staging"))
+            raise self._used(staging)
 
-        def operation(session: Session) -> bool:
-            if not session.rows("has_queue", (self._schema,)):
-                return False
-            session.change("hold_target")
-            return bool(session.rows("target_in_use"))
+    def _target_in_use(self, session: Session) -> bool:
+        """Whether the target has tasks; in a transaction that is to replace its tables, everybody is kept out."""
+        if not session.rows("has_queue", (self._schema,)):
+            return False
+        session.change("hold_target")
+        return bool(session.rows("target_in_use"))
 
-        if operation(session) if session is not None else staging.write(operation):
-            raise InvalidOption(
-                f"schema {self._schema} of {staging.name} has tasks already, and two queues cannot become one; give "
-                "another schema with --schema"
-            )
+    def _used(self, staging: PostgresDriver) -> InvalidOption:
+        return InvalidOption(
+            f"schema {self._schema} of {staging.name} has tasks already, and two queues cannot become one; give "
+            "another schema with --schema"
+        )
 
     def _opened_already(self, staging: PostgresDriver, record: Record) -> bool:
         """Whether an earlier run was interrupted between its last step in the target and its last in the old file."""
@@ -203,30 +223,33 @@ class Move:
         if here != there:
             different = sorted({f"{group.name} {group.status}" for group in set(here) ^ set(there)})
             raise StorageError(
-                f"the copy in {staging.name} does not agree with {self._path} ({', '.join(different[:5])}); the queue "
-                "stays where it was: run the move again, and report this"
+                f"the copy in {staging.name} does not agree with {self._path} ({', '.join(different[:5])}), and the "
+                "queue stays where it was: cancel this move with --cancel, begin anew, and please report this"
             )
         return here
 
     def _tell_quietly(self, _: str, done: int, of: int) -> None:
         self._tell("catch up", done, of)
 
-    def _open(self, staging: PostgresDriver, record: Record) -> None:
+    def _open(self, staging: PostgresDriver, copy: _Copy) -> None:
         def operation(session: Session) -> None:
-            self._refuse_used_target(staging, session)
+            copy.check(session)
+            if self._target_in_use(session):
+                raise self._used(staging)
             session.change("make_key_index")
-            session.change("write_moved_in", (record.id,))
+            session.change("write_moved_in", (copy.id,))
             session.change("make_target")
             session.change("open_target")
 
         self._tell("open", 0, 1)
         try:
             staging.write(operation)
-        except InvalidOption:
+        except InvalidOption:  # and nothing has changed
             self._unfence()
             raise
 
-    def _finish(self, record: Record, groups: list[Group]) -> list[Group]:
+    def _finish(self, groups: list[Group]) -> list[Group]:
+        self._tell("finish", 0, 1)
         with _source(self._path, fenced=True) as source:
             source.write(_set_done)
         self._tell("done", 1, 1)
@@ -236,19 +259,20 @@ class Move:
 
     def cancel(self) -> None:
         """Forget a move that has not opened its target: the queue works on where it was."""
-        record = self._source_record()
-        if record is None:
-            raise InvalidOption(f"the queue in {self._path} is not being moved")
-        if record.done:
-            raise InvalidOption(f"the queue in {self._path} has moved to {shown(record.target)}, and works there")
-        self._target, self._schema = record.target, record.schema  # wherever it was going
-        try:
-            self._clear_target(record)
-        except StorageError:
-            if record.fenced:  # it may have opened there
-                raise
-        with _source(self._path) as source:
-            source.write(lambda session: _forget(session, bool(record.fenced)))
+        with self._source_alone():
+            record = self._source_record()
+            if record is None:
+                raise InvalidOption(f"the queue in {self._path} is not being moved")
+            if record.done:
+                raise InvalidOption(f"the queue in {self._path} has moved to {shown(record.target)}, and works there")
+            self._target, self._schema = record.target, record.schema  # wherever it was going
+            try:
+                self._clear_target(record)
+            except StorageError as error:
+                if record.fenced or isinstance(error, StorageBusy):  # it may have opened there, or be filled by another
+                    raise
+            with _source(self._path) as source:
+                source.write(partial(_forget, fenced=bool(record.fenced)))
 
     def _clear_target(self, record: Record) -> None:
         with self._target_alone() as staging:
@@ -264,14 +288,19 @@ class _Copy:
 
     def __init__(self, staging: PostgresDriver, move_id: str) -> None:
         self._staging = staging
-        self._id = move_id
+        self.id = move_id
         staging.write(self._claim_staging)
 
     def _claim_staging(self, session: Session) -> None:
         session.change("make_move_table")
-        if [row[0] for row in session.rows("read_move")] != [self._id]:
+        if [row[0] for row in session.rows("read_move")] != [self.id]:
             session.change("begin_move")
-            session.change("write_move", (self._id,))
+            session.change("write_move", (self.id,))
+
+    def check(self, session: Session) -> None:
+        """Another file's move may have taken the schema, if we lost our turn with a connection."""
+        if [row[0] for row in session.rows("read_move")] != [self.id]:
+            raise StorageBusy("another move has taken over the schema; let that one finish")
 
     def all_tasks(self, source: SqliteDriver, tell: Tell) -> None:
         total = source.read(lambda session: session.rows("count_tasks"))[0][0]
@@ -288,7 +317,8 @@ class _Copy:
         """Copy what has changed, until no more than a few changes are left."""
         followed = 0
         give_up_at = time.monotonic() + _CATCH_UP_SECONDS
-        while len(page := self._page(source, "page_of_changes", 0)) > few:
+        while source.read(lambda session: session.rows("count_changes"))[0][0] > few:
+            page = self._page(source, "page_of_changes")
             self._copy(source, sorted({row[0] for row in page}))
             source.write(partial(_forget_changes, last=page[-1][2]))
             followed += len(page)
@@ -297,10 +327,10 @@ class _Copy:
                 return
 
     @staticmethod
-    def _page(source: SqliteDriver, statement: str, after: Any) -> list[Row]:
+    def _page(source: SqliteDriver, statement: str, *after: str) -> list[Row]:
         """The next rows, but not more than fit into memory."""
         page, size = [], 0
-        for row in source.read(lambda session: session.rows(statement, (after, _PAGE))):
+        for row in source.read(lambda session: session.rows(statement, (_PAGE, *after))):
             page.append(row)
             size += row[1] or 0
             if size > _PAGE_BYTES:
@@ -315,12 +345,13 @@ class _Copy:
         gone = sorted(set(ids) - {task[0] for task in tasks})
 
         def operation(session: Session) -> None:
+            self.check(session)
             for table in ("tasks", "inputs", "attempts") if gone else ():
                 session.change(f"drop_{table}", (gone,))
             for table, rows in (("tasks", tasks), ("inputs", inputs), ("attempts", attempts)):
                 session.change_each(f"copy_{table}", rows)
-            if cursor is not None and not session.change("write_cursor", (self._id, cursor)):
-                raise StorageBusy("another move has taken over; let that one finish")
+            if cursor is not None:
+                session.change("write_cursor", (self.id, cursor))
 
         self._staging.write(operation, repeatable=True)
 
@@ -331,6 +362,7 @@ class _Copy:
         workers = [(*worker, _TIME_TO_FOLLOW_SECONDS if lives else -1.0) for worker, lives in _workers(source)]
 
         def operation(session: Session) -> None:
+            self.check(session)
             session.change("drop_small_tables")
             for name, rows in zip(names, tables, strict=True):
                 session.change_each(f"copy_{name}", rows)
@@ -453,11 +485,21 @@ def _checksums(driver: SqliteDriver | PostgresDriver) -> list[Group]:
     return sorted(Group._make(row) for row in rows)
 
 
-def _take_turn(connection: Any, schema: str) -> None:
-    """Held until the connection ends. A move that was just killed may need a moment to let go."""
+_TAKE = "SELECT pg_try_advisory_lock(hashtextextended($1, 0))"  # held until the connection ends
+
+
+def _take_turn(taken: Callable[[], bool], otherwise: str) -> None:
+    """A move that was just killed may need a moment to let go."""
     give_up_at = time.monotonic() + _LOCK_SECONDS
-    statement = "SELECT pg_try_advisory_lock(hashtextextended($1, 0))"
-    while not connection.execute(statement, (f"{schema} move",)).fetchone()[0]:
+    while not taken():
         if time.monotonic() > give_up_at:
-            raise StorageBusy(f"another move into schema {schema} is under way; wait until it has ended")
+            raise StorageBusy(otherwise)
         time.sleep(_PAUSE_SECONDS)
+
+
+def _locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -59,8 +59,6 @@ class Server(Protocol):
 
 
 class LeasePresence:
-    knows_started = True
-
     def __init__(self, server: Server, worker_id: str) -> None:
         self._server = server
         self._id = worker_id

@@ -32,7 +32,6 @@ _DEAD = ("Z", "X")  # it has ended, and its parent has not asked for its exit co
 
 
 class LockFilePresence:
-    knows_started = True
     counts_as_living = True  # for as long as its process lives
 
     def __init__(self, folder: Path, worker_id: str) -> None:

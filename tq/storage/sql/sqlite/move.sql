@@ -39,13 +39,17 @@ SELECT 1 FROM sqlite_master WHERE name = 'tq_move';
 -- The next tasks to copy, by id, with their sizes.
 SELECT id, coalesce(length(input), (SELECT length(input) FROM {prefix}task_inputs WHERE task_id = id), 0)
     + coalesce(length(output), 0) + coalesce(length(error), 0)
-FROM {prefix}tasks WHERE id > ?1 ORDER BY id LIMIT ?2;
+FROM {prefix}tasks WHERE id > ?2 ORDER BY id LIMIT ?1;
 
 -- name: page_of_changes
 -- The next logged changes, with the sizes of their tasks.
 SELECT id, coalesce(length(input), (SELECT length(input) FROM {prefix}task_inputs WHERE task_id = id), 0)
     + coalesce(length(output), 0) + coalesce(length(error), 0), seq
-FROM tq_move_log LEFT JOIN {prefix}tasks USING (id) WHERE seq > ?1 ORDER BY seq LIMIT ?2;
+FROM tq_move_log LEFT JOIN {prefix}tasks USING (id) ORDER BY seq LIMIT ?1;
+
+-- name: count_changes
+-- How many changes wait to be copied.
+SELECT count(*) FROM tq_move_log;
 
 -- name: forget_changes
 -- Changes that were copied.
@@ -101,11 +105,11 @@ DELETE FROM settings WHERE type = '' AND name = 'moving';
 
 -- name: set_fenced
 -- Whether the tables have other names now, so that nobody can change them any more.
-UPDATE tq_move SET fenced = ?1;
+UPDATE tq_move SET fenced = ?1 WHERE fenced != ?1 AND NOT done;
 
 -- name: set_done
 -- The queue lives at the target from here on.
-UPDATE tq_move SET done = 1;
+UPDATE tq_move SET done = 1 WHERE fenced;
 
 -- name: drop_insert_log
 -- Ends the log of a move.
