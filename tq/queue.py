@@ -98,6 +98,8 @@ class TaskQueue:
         if durability not in ("full", "normal"):
             raise InvalidOption(f'durability={durability!r}: give "full" or "normal"')
         seconds = None if lease is None else positive_number("lease", lease)
+        if seconds is not None and seconds < 1:
+            raise InvalidOption(f"lease={lease!r}: give at least 1 second; a worker has to renew it in time")
         location = locate(database, durability, schema=schema, lease_seconds=seconds, pooler=pooler)
         self._open_on(location, options)
         return self

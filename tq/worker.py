@@ -157,8 +157,9 @@ class Worker:
             self._give_back(lambda type_: True)
         self._tidy(now)
         configuring = self._scheduler.configuring(self._kinds())  # before the wants: it may end between the two
-        wants = [] if self.stopping or not self._presence.counts_as_living else self._wants()
-        if self._unsettled or wants or self._look:
+        living = self._presence.counts_as_living
+        wants = self._wants() if living and not self.stopping else []
+        if self._unsettled or wants or self._look or not living:  # the exchange tells whether others took us for dead
             self._exchange(wants)
         elif self._look_at <= now:
             self._look_at = now + self._poll_interval

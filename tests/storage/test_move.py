@@ -365,10 +365,22 @@ def test_another_target_is_refused_while_a_move_is_under_way(full: Path, schema:
         mover(full, f"{schema}_b").run()
 
 
-def test_a_move_is_cancelled_wherever_it_was_going(full: Path, schema: str):
+def test_a_move_that_goes_elsewhere_is_not_cancelled_by_mistake(full: Path, schema: str):
     assert killed_at(full, schema, "hold")
-    mover(full, f"{schema}_b").cancel()
+    with pytest.raises(InvalidOption, match="and not to what you gave"):
+        mover(full, f"{schema}_b").cancel()
     assert mover(full, f"{schema}").run()
+    with pytest.raises(InvalidOption, match="already, and works there"):
+        mover(full, f"{schema}_b").run()
+
+
+def test_a_file_without_a_queue_is_refused_and_left_alone(path: Path, schema: str):
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("CREATE TABLE users (name)")
+    with pytest.raises(InvalidOption, match="there is no queue in"):
+        mover(path, schema).run()
+    with closing(sqlite3.connect(path)) as database:
+        assert database.execute("SELECT name FROM sqlite_master").fetchall() == [("users",)]
 
 
 def test_a_move_whose_server_is_gone_can_be_cancelled_until_the_fence(full: Path, schema: str):
@@ -376,7 +388,7 @@ def test_a_move_whose_server_is_gone_can_be_cancelled_until_the_fence(full: Path
     with closing(sqlite3.connect(full)) as database:
         database.execute("UPDATE tq_move SET target = 'postgresql://localhost:1/gone'")
         database.commit()
-    mover(full, schema).cancel()
+    Move(full, "postgresql://localhost:1/gone", schema, IdFactory().new, lambda *_: None).cancel()
     assert not fenced(full)
 
 

@@ -28,6 +28,7 @@ from tq.storage.store import Store
 @pytest.fixture
 def schema() -> Iterator[str]:
     name = new_schema()
+    server_url()  # here, and not in several threads at once
     yield name
     run_sql(f"DROP SCHEMA IF EXISTS {name} CASCADE")
 
@@ -70,7 +71,8 @@ def test_a_schema_that_is_not_a_plain_name_is_refused(name: Any):
 
 def test_a_password_is_never_shown():
     url = "postgresql://ada:secret@db.example.com:5433/app?sslmode=require"
-    assert shown(url) == "postgresql://db.example.com:5433/app"
+    assert shown(url) == "postgresql://ada@db.example.com:5433/app?sslmode=require"
+    assert shown("postgresql://ada@/app?host=/run/pg&password=secret") == "postgresql://ada@/app?host=/run/pg"
     for password in ("sec#ret", "sec?ret", "sec/ret", "sec@ret", "se%zzcret"):
         with pytest.raises(TqError) as broken:
             TaskQueue().init(f"postgresql://ada:{password}@localhost:1/app")
@@ -84,6 +86,16 @@ def test_a_password_is_never_shown():
 def test_options_of_postgresql_are_refused_for_a_file(folder, option: str, value: Any):
     with pytest.raises(InvalidOption, match=f"{option}= is for PostgreSQL"):
         TaskQueue().init(folder / "tasks.db", **{option: value})
+
+
+def test_a_lease_that_no_worker_could_keep_is_refused():
+    with pytest.raises(InvalidOption, match=r"lease=0\.001: give at least 1 second"):
+        TaskQueue().init(server_url(), lease=0.001)
+
+
+def test_an_unknown_part_of_an_address_is_named():
+    with pytest.raises(InvalidOption, match='invalid URI query parameter: "bogus"'):
+        TaskQueue().init("postgresql://ada:secret@localhost/app?bogus=1")
 
 
 def test_a_database_that_does_not_exist_is_named():
@@ -170,6 +182,40 @@ def test_options_in_the_address_are_kept(schema: str):
         shown_by_server = [connection.execute(f"SHOW {name}").fetchone() for name in ("work_mem", "synchronous_commit")]
     assert shown_by_server == [("7MB",), ("off",)]
     driver.close()
+
+
+def plan(schema: str, statement: str) -> str:
+    """How the server runs a statement when it does not know the parameters, as it does after a few times."""
+    driver = PostgresDriver(server_url(), schema=schema)
+    with driver.connect() as connection:
+        connection.execute("SET plan_cache_mode = force_generic_plan")
+        connection.execute("SET enable_seqscan = off")  # the tables are small here
+        connection.execute(f"PREPARE planned AS {driver._statements[statement]}".encode())
+        kinds = connection.execute("SELECT cardinality(parameter_types) FROM pg_prepared_statements").fetchone()
+        nothing = ", ".join(["NULL"] * kinds[0])
+        rows = connection.execute(f"EXPLAIN EXECUTE planned ({nothing})".encode()).fetchall()
+    driver.close()
+    return "\n".join(row[0] for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("statement", "index", "never"),
+    [
+        ("claim", "tasks_ready", "tasks_running"),
+        ("settle", "tasks_pkey", "tasks_running"),  # that of all running tasks, for each one that is settled
+        ("promote_due", "tasks_due", "tasks_ready"),
+        ("look_around", "tasks_due", "tasks_running"),
+        ("running_of_type", "tasks_running", "tasks_ready"),
+    ],
+)
+def test_a_statement_reads_its_own_index(schema: str, statement: str, index: str, never: str):
+    store = Store(PostgresDriver(server_url(), schema=schema))
+    add(store, *range(600))
+    claim(store, 300)
+    store.close()
+    run_sql(f"ANALYZE {schema}.tasks")
+    shown_plan = plan(schema, statement)
+    assert index in shown_plan and never not in shown_plan, shown_plan
 
 
 # --- connections are cut -------------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ INDEXES = {
     "claim": {"tasks_ready", "PRIMARY KEY", "sqlite_autoindex_task_inputs_1"},
     "promote_due": {"tasks_due", "PRIMARY KEY"},
     "next_due": {"tasks_due"},
+    "look_around": {"tasks_due", "PRIMARY KEY"},
     "running_of_type": {"tasks_running"},
     "owned_by": {"tasks_running"},
     "count_ready": {"tasks_ready"},

@@ -59,10 +59,11 @@ def run(arguments: Namespace) -> int:
     try:
         groups = move.run()
     except KeyboardInterrupt:
-        raise KeyboardInterrupt("stopped; run it again to go on, or with --cancel to forget it") from None
-    except StorageBusy:
-        raise
+        rest = "; run it again to go on, or with --cancel to forget it" if move.begun else ""
+        raise KeyboardInterrupt(f"stopped{rest}") from None
     except StorageError as error:
+        if not move.begun or isinstance(error, StorageBusy):
+            raise
         raise TqError(f"{error}; the move can go on: run it again, or with --cancel to forget it") from error
     progress.end()
     _tell_the_end(arguments, groups)
@@ -72,9 +73,9 @@ def run(arguments: Namespace) -> int:
 def _addresses(source: str, target: str) -> tuple[Path, str]:
     from tq.storage.location import locate
 
-    old, new = locate(source, "full"), locate(target, "full")
-    if old.is_postgres or not new.is_postgres:
+    if not target.startswith(("postgresql://", "postgres://")) or source.startswith(("postgresql://", "postgres://")):
         raise InvalidOption("tq move goes from a SQLite file to PostgreSQL: tq move tasks.db postgresql://…")
+    old, new = locate(source, "full"), locate(target, "full")
     return Path(old.address), new.address
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 
 def shown(url: str) -> str:
-    """Where a queue lives, for people.
+    """Where a queue lives, for people, who may use it as it is where the password comes from elsewhere.
 
     >>> shown("postgresql://ada:secret@db.example.com:5433/app?sslmode=require")
-    'postgresql://db.example.com:5433/app'
+    'postgresql://ada@db.example.com:5433/app?sslmode=require'
     """
-    parts = urlsplit("postgresql://" + url.partition("://")[2].rpartition("@")[2])  # a password may hold anything
-    host = parts.netloc or parse_qs(parts.query).get("host", ["localhost"])[0]
-    return f"postgresql://{host}{parts.path}"
+    user_and_password, at, rest = url.partition("://")[2].rpartition("@")  # a password may hold anything
+    parts = urlsplit(f"postgresql://{rest}")
+    options = [(name, value) for name, value in parse_qsl(parts.query) if "password" not in name]
+    query = f"?{urlencode(options, safe='/:,')}" if options else ""
+    return f"postgresql://{user_and_password.partition(':')[0]}{at}{parts.netloc}{parts.path}{query}"

@@ -48,7 +48,10 @@ def moved(connection: sqlite3.Connection, path: Path) -> QueueMoved | None:
         if done:
             text = f"the queue in {path} has moved to {shown(target)}; point this program there"
         else:
-            text = f"the queue in {path} is being moved to {shown(target)}; try again when `tq move` has ended"
+            text = (
+                f"the queue in {path} is being moved to {shown(target)}; wait for `tq move` to end, or if it was "
+                "interrupted run it again, or with --cancel"
+            )
         return QueueMoved(text, target, schema, bool(done))
     return None
 

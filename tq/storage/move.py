@@ -81,18 +81,12 @@ class Move:
             raise InvalidOption(f"schema={schema!r}: for a move give a name of up to {_LONGEST_SCHEMA} characters")
         self._new_id = new_id
         self._tell = tell
+        self.begun = False  # whether there is something to go on with, or to cancel
 
     def run(self) -> list[Group]:
         """Move it, or go on with a move that was interrupted; answers with what was verified."""
         with self._source_alone():
             record = self._source_record()
-            if record is not None and (record.target, record.schema) != (self._target, self._schema):
-                raise InvalidOption(
-                    f"the queue in {self._path} is being moved to {shown(record.target)}, schema {record.schema}; "
-                    "finish that move, or cancel it first with --cancel"
-                )
-            if record is not None and record.done:
-                raise InvalidOption(f"the queue in {self._path} has moved to {shown(record.target)} already")
             with self._target_alone() as staging:
                 return self._go_on(staging, record)
 
@@ -100,6 +94,7 @@ class Move:
         if record is None:
             self._refuse_used_target(staging)
             record = self._begin()
+            self.begun = True
         elif self._opened_already(staging, record):
             staging.write(lambda session: session.change("drop_staging"))
             return self._finish([])
@@ -127,6 +122,8 @@ class Move:
         if not self._path.exists():
             raise InvalidOption(f"there is no queue at {self._path}; give the path of a SQLite file that has one")
         with _source(self._path) as source:
+            if not source.read(lambda session: session.rows("has_queue")):
+                raise InvalidOption(f"there is no queue in {self._path}; give the path of a SQLite file that has one")
             lock = os.open(source.folder / "move.lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             _take_turn(partial(_locked, lock), f"another move of {self._path} is under way; wait until it has ended")
@@ -135,11 +132,23 @@ class Move:
             os.close(lock)
 
     def _source_record(self) -> Record | None:
+        """The move that was begun and is to go on, if any."""
         with _source(self._path) as source:
-            if not source.read(lambda session: session.rows("has_move")):
-                return None
-            rows = source.read(lambda session: session.rows("read_move"))
-        return Record._make(rows[0]) if rows else None
+            begun = source.read(lambda session: session.rows("has_move"))
+            rows = source.read(lambda session: session.rows("read_move")) if begun else []
+        if not rows:
+            return None
+        record = Record._make(rows[0])
+        where = f"{shown(record.target)}, schema {record.schema}"
+        if record.done:
+            raise InvalidOption(f"the queue in {self._path} has moved to {where} already, and works there")
+        if (record.target, record.schema) != (self._target, self._schema):
+            raise InvalidOption(
+                f"the queue in {self._path} is being moved to {where}, and not to what you gave; give that address and "
+                "schema, to go on or with --cancel to forget it"
+            )
+        self.begun = True
+        return record
 
     def _begin(self) -> Record:
         SqliteDriver(self._path).close()  # it is a queue of tq, with the newest schema
@@ -263,9 +272,6 @@ class Move:
             record = self._source_record()
             if record is None:
                 raise InvalidOption(f"the queue in {self._path} is not being moved")
-            if record.done:
-                raise InvalidOption(f"the queue in {self._path} has moved to {shown(record.target)}, and works there")
-            self._target, self._schema = record.target, record.schema  # wherever it was going
             try:
                 self._clear_target(record)
             except StorageError as error:

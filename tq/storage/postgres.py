@@ -386,15 +386,18 @@ def _session_settings(durability: str, pooler: bool, lease_seconds: float) -> st
 
 
 def _check_address(url: str) -> None:
-    """Refuse what cannot be read, without a word of it: a password with a # or a / in it is taken for other parts."""
+    """Refuse what cannot be read, without a word of its password: a # or a / in one makes other parts of it."""
     host, _, rest = url.partition("://")[2].replace("?", "/").replace("#", "/").partition("/")
+    why = "" if "@" not in rest and host.count("@") <= 1 else _ESCAPE
     try:
         conninfo_to_dict(url)
-        clear = "@" not in rest and host.count("@") <= 1
-    except psycopg.ProgrammingError:
-        clear = False
-    if not clear:
-        raise InvalidOption(
-            f"cannot read the address of {shown(url)}: write it as postgresql://user:password@host/database, with a "
-            "special character in the user or password as its code, such as %40 for @"
-        )
+    except psycopg.ProgrammingError as error:
+        why = str(error).strip() if "query parameter" in str(error) and not why else _ESCAPE
+    if why:
+        raise InvalidOption(f"cannot read the address of {shown(url)}: {why}")
+
+
+_ESCAPE = (
+    "write it as postgresql://user:password@host/database, with a special character in the user or password as its "
+    "code, such as %40 for @"
+)

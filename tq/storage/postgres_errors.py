@@ -34,7 +34,7 @@ def translate(error: psycopg.Error, name: str, schema: str) -> StorageError:
         case errors.DeadlockDetected() | errors.SerializationFailure():
             return StorageBusy(f"{name}: others were in the way, again and again ({text}); try again")
         case psycopg.OperationalError() if "does not exist" in text:  # at connecting, which tells no code
-            return DatabaseUnusable(f"cannot use {name}: {text}; create it, or give another database")
+            return DatabaseUnusable(f"cannot use {name}: {text}; create it, or give another address")
         case psycopg.OperationalError() | psycopg.InterfaceError() | errors.IdleInTransactionSessionTimeout():
             return StorageError(f"cannot reach {name}: {text}; check that the server runs, and the address")
     return StorageError(f"{name}: {text}")

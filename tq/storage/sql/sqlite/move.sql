@@ -31,6 +31,10 @@ INSERT INTO tq_move (id, target, schema) VALUES (?1, ?2, ?3);
 -- The move that has begun, if any.
 SELECT id, target, schema, fenced, done FROM tq_move;
 
+-- name: has_queue
+-- One row if this file has a queue.
+SELECT 1 FROM sqlite_master WHERE name = 'tq_schema';
+
 -- name: has_move
 -- One row if a move was ever begun here.
 SELECT 1 FROM sqlite_master WHERE name = 'tq_move';
