@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from tests.chaos.rig import ROOT, Rig, wait_until
 from tests.postgres import new_schema, server_url
 
 WORKERS, PRODUCERS = 3, 2
+LINES = ("copying", "holding", "closing", "following", "comparing", "opening", "telling")  # as a mover says them
 
 
 @pytest.fixture
@@ -33,16 +35,24 @@ def _mover(rig: Rig, target: PostgresSchema) -> subprocess.Popen[str]:
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def _killed(mover: subprocess.Popen[str], seconds: float) -> bool:
-    """Whether the mover was killed; False if it came to its end before."""
-    try:
-        out, err = mover.communicate(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        mover.kill()
-        mover.communicate()
-        return True
+def _killed(mover: subprocess.Popen[str], line: str, seconds: float) -> bool:
+    """Whether the mover was killed so long after it had said this line; False if it came to its end before."""
+    assert mover.stdout is not None
+    with contextlib.suppress(StopIteration):
+        while not next(mover.stdout).startswith(line):
+            pass
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            mover.wait(seconds)
+    died = mover.poll() is None
+    mover.kill()
+    out, err = mover.communicate()
+    assert died or mover.returncode == 0, out + err
+    return died
+
+
+def _ended(mover: subprocess.Popen[str]) -> None:
+    out, err = mover.communicate(timeout=60)
     assert mover.returncode == 0, out + err
-    return False
 
 
 def _campaign(rig: Rig, target: PostgresSchema, tasks: int, kills: int, seed: int) -> None:
@@ -50,10 +60,14 @@ def _campaign(rig: Rig, target: PostgresSchema, tasks: int, kills: int, seed: in
     crew = [rig.start_ready("producer", seed + number) for number in range(PRODUCERS)]
     crew += [rig.start_ready("worker") for _ in range(WORKERS)]
     wait_until(lambda: len(rig.history.tasks("accepted")) >= tasks, "some tasks to move")
-    died = [_killed(_mover(rig, target), chance.uniform(0.15, 1.2)) for _ in range(kills) if _not_yet_moved(rig)]
-    assert any(died)
+    died = 0
+    for line in sorted(chance.choices(LINES, k=kills), key=LINES.index):  # it never goes back to an earlier one
+        if _not_yet_moved(rig):
+            died += _killed(_mover(rig, target), line, 0.03 * chance.random() ** 4)
+    print(f"\nthe mover was killed {died} times")
+    assert died >= 2
     if _not_yet_moved(rig):
-        assert not _killed(_mover(rig, target), 60)
+        _ended(_mover(rig, target))
     after = len(rig.history.tasks("accepted"))
     wait_until(lambda: len(rig.history.tasks("accepted")) >= after + tasks, "producers go on in the new place")
     rig.allow("enough")
@@ -82,7 +96,7 @@ def test_a_mover_that_is_killed_at_random_moments_loses_nothing_and_repeats_noth
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", range(2, 5))
 def test_many_kills_of_the_mover(rig: Rig, target: PostgresSchema, seed: int) -> None:
-    _campaign(rig, target, tasks=1500, kills=12, seed=seed)
+    _campaign(rig, target, tasks=1500, kills=18, seed=seed)
 
 
 def test_a_move_of_a_busy_queue_holds_it_for_a_moment_only(rig: Rig, target: PostgresSchema) -> None:
@@ -91,7 +105,7 @@ def test_a_move_of_a_busy_queue_holds_it_for_a_moment_only(rig: Rig, target: Pos
     worker = rig.start_ready("worker")
     wait_until(lambda: len(rig.history.tasks("accepted")) >= 300, "some tasks to move")
     began = time.monotonic()
-    assert not _killed(_mover(rig, target), 60)
+    _ended(_mover(rig, target))
     took = time.monotonic() - began
     rig.allow("enough")
     assert [program.wait() for program in producers] == [0] * PRODUCERS
