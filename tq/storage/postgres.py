@@ -68,10 +68,10 @@ class PostgresSession:
         if not rows:
             return set()
         if statement == "insert_task" and len(rows) == 1:
-            cursor = self._execute("insert_task_alone", rows[0])
-        else:
-            cursor = self._execute(statement, [array_literal(column) for column in zip(*rows, strict=True)])
-        return {row[0] - 1 for row in cursor.fetchall()} if cursor.description else set()
+            return {0} if self._execute("insert_task_alone", rows[0]).rowcount else set()
+        cursor = self._execute(statement, [array_literal(column) for column in zip(*rows, strict=True)])
+        tells = cursor.pgresult is not None and cursor.pgresult.nfields  # .description would make an object for each
+        return {row[0] - 1 for row in cursor.fetchall()} if tells else set()
 
 
 def array_literal(values: Sequence[Any]) -> str:
