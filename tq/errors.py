@@ -113,6 +113,10 @@ class TaskTimeout(BaseException):
     """Raised inside a handler whose time is up. Not an `Exception`, so that `except Exception` lets it through."""
 
 
+class TaskAborted(BaseException):
+    """Raised inside a handler whose task was cancelled while it ran."""
+
+
 class TaskInterrupted(BaseException):
     """Raised inside a handler that is still running when the worker's time to stop is over."""
 

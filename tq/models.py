@@ -5,8 +5,8 @@ What is made once per task on the hot path is a NamedTuple: it costs a fifth of 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 from tq.retry import Backoff
@@ -46,7 +46,7 @@ class ClaimedTask(NamedTuple):
     crashes: int
     max_attempts: int
     timeout: float | None
-    created_at: float
+    ready_at: float
     priority: int
     claimed_at: float
 
@@ -79,6 +79,8 @@ class Task:
     timeout: float | None
     crashes: int
     worker_id: str | None
+    cancelled_by: str | None
+    ready_at: float | None
 
     @property
     def finished(self) -> bool:
@@ -171,6 +173,25 @@ def to_released(task: ClaimedTask) -> Transition:
     return Transition("to-do", task.attempts - 1, task.crashes, None, None, None, None)
 
 
+EVERY_TYPE = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSettings:
+    """What was set for all processes: it wins over what a program says of its types."""
+
+    paused: frozenset[str] = frozenset()  # '' stands for all types
+    types: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by type, what a TaskType calls it
+
+    def holds_back(self, type_: str) -> bool:
+        return type_ in self.paused or EVERY_TYPE in self.paused
+
+    def applied(self, kind: TaskType) -> TaskType:
+        """A type as it is to be run."""
+        stored = self.types.get(kind.name)
+        return replace(kind, **stored) if stored else kind
+
+
 class Settlement(NamedTuple):
     """One claimed task, what it turns into, and what its history should tell beyond that."""
 
@@ -191,13 +212,14 @@ class Want(NamedTuple):
 
 
 class Exchange(NamedTuple):
-    """The answer to one settle-and-claim: what was claimed, what had been lost, in how many seconds to look again, what
-    is paused."""
+    """The answer to one settle-and-claim: what was claimed, what had been lost, in how many seconds to look again, which
+    settings hold, and which of this worker's tasks are to be cancelled, by whom."""
 
     claimed: list[ClaimedTask]
     lost: list[ClaimedTask]
     look_again_in: float | None
-    paused: set[str]
+    settings: StoredSettings
+    cancelled: dict[str, str] = {}  # noqa: RUF012 (nobody changes it)
     enlisted: bool = True  # False where others took this worker for dead
 
 

@@ -26,10 +26,10 @@ from tq.handle import TaskHandle
 from tq.ids import IdFactory
 from tq.lanes.job import LaneParts
 from tq.lanes.lanes import HandlerLanes
-from tq.models import DEFAULT_TIMEOUT, QueueStats, Task, TaskSpec, TaskType
+from tq.models import DEFAULT_TIMEOUT, EVERY_TYPE, QueueStats, Task, TaskSpec, TaskType
 from tq.scheduler import AddOptions, Scheduler, patience, positive_number, whole_number
 from tq.storage.location import Location, locate
-from tq.storage.store import EVERY_TYPE, Store
+from tq.storage.store import Store
 from tq.worker import Worker
 
 P = TypeVar("P")
@@ -220,7 +220,7 @@ class TaskQueue:
         """How many tasks are in which status, in all and by type; and what needs a look."""
         store = self._opened()
         worker = self._worker
-        paused = store.paused()
+        paused = store.settings().paused
         return {
             **store.stats(),
             "paused": EVERY_TYPE in paused,

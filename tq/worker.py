@@ -7,25 +7,28 @@ drives many of them over virtual time.
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
 import socket
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 from tq.clock import Clock
-from tq.errors import NotInitialised, QueueMoved, StorageError, TaskInterrupted, TaskTimeout
+from tq.errors import NotInitialised, QueueMoved, StorageError, TaskAborted, TaskInterrupted, TaskTimeout
 from tq.lanes.job import Basket, Job, Lane
 from tq.models import (
     DEFAULT_TIMEOUT,
+    Cancelled,
     ClaimedTask,
     Failed,
     Outcome,
     Released,
     Retry,
     Settlement,
+    StoredSettings,
     TaskType,
     Transition,
     Want,
@@ -34,7 +37,8 @@ from tq.models import (
 from tq.scheduler import Scheduler
 from tq.storage.driver import Presence
 from tq.storage.presence import identity
-from tq.storage.store import EVERY_TYPE, Store
+from tq.storage.settings import NAMES
+from tq.storage.store import Store
 
 log = logging.getLogger("tq")
 
@@ -44,6 +48,7 @@ _RETRY_STORAGE_SECONDS = 0.5
 _PARTING_SECONDS = 3.0  # how long a worker that stops, and runs nothing, waits for a database in trouble
 _WATCH_SECONDS = (0.02, 1.0)
 _MEAN_WEIGHT = 0.1
+_LISTEN_SECONDS = 0.5  # how often a worker whose places are full asks whether a task of its own was cancelled
 _UNSETTLED_SECONDS = 0.02  # how long an outcome may wait for company while more lies claimed ahead
 
 
@@ -86,7 +91,11 @@ class Worker:
         self._in_flight: Counter[str] = Counter()  # by type, what is in the lanes
         self._unsettled: list[tuple[Job, Outcome]] = []
         self._mean_seconds: dict[str, float] = {}
+        self._settings = StoredSettings()
+        self._described: Mapping[str, TaskType] | None = None
+        self._overdue = 0
         self._look_at = 0.0
+        self._listen_at = 0.0
         self._tidy_at = 0.0
         self._watch_at = 0.0
         self._complain_at = 0.0
@@ -159,7 +168,8 @@ class Worker:
         configuring = self._scheduler.configuring(self._kinds())  # before the wants: it may end between the two
         living = self._presence.counts_as_living
         wants = self._wants() if living and not self.stopping else []
-        if self._unsettled or wants or self._look or not living:  # the exchange tells whether others took us for dead
+        # The exchange also tells what was cancelled, and whether others took us for dead.
+        if self._unsettled or wants or self._look or not living or (self._jobs and self._listen_at <= now):
             self._exchange(wants)
         elif self._look_at <= now:
             self._look_at = now + self._poll_interval
@@ -171,8 +181,8 @@ class Worker:
             self._settlement(job.task, outcome, frees_place=job.kind.global_limit is not None) for job, outcome in ended
         ]
         self._look = False
-        claimed, lost, look_again_in, paused, enlisted = self._store.exchange(
-            self.id, settlements, wants, self._clock.now
+        claimed, lost, look_again_in, settings, cancelled, enlisted = self._store.exchange(
+            self.id, settlements, wants, self._clock.now, self._settings
         )
         self._unsettled = []
         for job, _ in ended:
@@ -185,12 +195,19 @@ class Worker:
         self._in_doubt = self._in_doubt or bool(lost)
         seconds = self._poll_interval if look_again_in is None else min(self._poll_interval, look_again_in)
         self._look_at = self._clock.monotonic() + seconds
+        self._listen_at = self._clock.monotonic() + _LISTEN_SECONDS
         if not enlisted:
             self._come_back()
         if claimed:
             self._start(claimed)
-        if paused:
-            self._give_back(lambda type_: type_ in paused or EVERY_TYPE in paused)
+        for task_id, by in cancelled.items():
+            self._cancel(task_id, by)
+        if settings != self._settings:
+            self._settings = settings
+            self._look = True
+            self._give_back(lambda type_: True)  # it was claimed as the settings were
+        elif settings.paused:
+            self._give_back(settings.holds_back)
 
     def _give_back(self, concerns: Callable[[str], bool]) -> list[Job]:
         """Release claimed tasks whose handlers have not started."""
@@ -225,7 +242,7 @@ class Worker:
             self._mean_seconds[task.type] = mean + (job.seconds - mean) * _MEAN_WEIGHT
 
     def _start(self, claimed: list[ClaimedTask]) -> None:
-        types = self._types()
+        types = {kind.name: kind for kind in self._kinds()}
         now = self._clock.monotonic()
         by_type: dict[str, list[Job]] = {}
         for task in claimed:
@@ -257,7 +274,8 @@ class Worker:
         return [want for want in wants if want is not None]
 
     def _kinds(self) -> list[TaskType]:
-        return [kind for kind in self._types().values() if kind.handler is not None]
+        """The types that this process works on, as they are to be run."""
+        return [self._settings.applied(kind) for kind in self._types().values() if kind.handler is not None]
 
     def _ahead(self, kind: TaskType) -> int:
         return self._scheduler.ahead(kind, self._mean_seconds.get(kind.name), self._batch_size)
@@ -267,7 +285,7 @@ class Worker:
             return 0.0
         moments = [self._look_at, self._tidy_at]
         if self._jobs:
-            moments.append(self._watch_at)
+            moments += [self._watch_at, self._listen_at]
         seconds = min(moments) - self._clock.monotonic()
         if any(self._in_flight[kind.name] > kind.worker_count for kind in self._kinds()):
             seconds = min(seconds, _UNSETTLED_SECONDS)
@@ -307,11 +325,20 @@ class Worker:
     def _abandon(self, job: Job) -> None:
         if not job.give_up():
             return
-        self._end(job, Retry(f"{job.struck_why}, and its handler would not stop"))
+        reason = f"{job.struck_why}, and its handler would not stop"
+        self._end(job, Cancelled(reason) if job.struck_why == job.cancelled else Retry(reason))
         log.warning(
             "task %s (%s) %s, but its handler runs on, outside its place", job.task.id, job.task.type, job.struck_why
         )
         self._lane(job).abandon(job)
+
+    def _cancel(self, task_id: str, by: str) -> None:
+        """Stop a task of ours, or see to it that it does not start. One that has ended already stays what it became."""
+        job = self._jobs.get(task_id)
+        if job is not None and not job.struck:
+            job.cancelled = f"cancelled by {by}"
+            self._lane(job).strike(job, TaskAborted, job.cancelled, self._clock.monotonic())
+            self._watch_at = 0.0  # for the case that it will not stop
 
     def _lane(self, job: Job) -> Lane:
         return self._lanes.lane_of(job.kind)
@@ -334,11 +361,20 @@ class Worker:
     def _tidy(self, now: float) -> None:
         if self._in_doubt:
             self._reconcile()
+        self._describe()
         if now < self._tidy_at:
             return
         self._tidy_at = now + self._poll_interval
         for task in self._store.recover(self.id, self._scheduler.decide, self._clock.now()):
             log.warning("recovered task %s (%s) from a worker that died", task.id, task.type)
+
+    def _describe(self) -> None:
+        """Tell those who look from other processes what this one works on."""
+        types, overdue = self._types(), self.overdue()
+        if (types is self._described and overdue == self._overdue) or self._scheduler.configuring(types.values()):
+            return
+        self._store.describe_worker(self.id, json.dumps({"types": _descriptions(types), "overdue": overdue}))
+        self._described, self._overdue = types, overdue
 
     def _reconcile(self) -> None:
         """After a commit of unknown fate: give back what the store says is ours and we know nothing of."""
@@ -353,6 +389,7 @@ class Worker:
         log.warning("this worker was silent for too long, and others took over its tasks; it goes on with new ones")
         self._give_back(lambda type_: True)
         self._store.enlist_again(self._record)
+        self._described = None
         self._look = True
 
     def _complain(self, message: str) -> None:
@@ -398,3 +435,11 @@ class Worker:
         finally:
             self.done.set()
             self.at_end()
+
+
+def _descriptions(types: Mapping[str, TaskType]) -> dict[str, dict[str, Any]]:
+    return {
+        name: {setting: getattr(kind, setting) for setting in NAMES}
+        for name, kind in types.items()
+        if kind.handler is not None
+    }

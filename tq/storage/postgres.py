@@ -356,8 +356,9 @@ class PostgresDriver:
 
 
 def known_statements() -> dict[str, str]:
-    """Those of the store, and those of the leases."""
-    return sql.statements("postgres") | sql.statements("postgres", "leases")
+    """Those of the worker and whoever adds, those of operators, and those of the leases."""
+    files = ("statements", "operations", "leases")
+    return {name: text for file in files for name, text in sql.statements("postgres", file).items()}
 
 
 _inherited: list[Any] = []  # what a forked child must neither use nor close

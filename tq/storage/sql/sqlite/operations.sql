@@ -1,0 +1,159 @@
+-- name: cancel_waiting
+-- Cancels tasks that nobody has claimed.
+UPDATE tasks
+SET status = 'cancelled', version = version + 1, run_after = NULL, completed_at = ?2, updated_at = ?2,
+    cancelled_by = ?3
+WHERE id IN (SELECT value FROM json_each(?1)) AND status IN ('to-do', 'failed') AND completed_at IS NULL
+RETURNING id, type, 'waiting', version, attempts;
+
+-- name: ask_to_cancel
+-- Asks the workers of claimed tasks to stop them. The claims stay theirs.
+UPDATE tasks SET cancelled_by = ?2
+WHERE id IN (SELECT value FROM json_each(?1)) AND status = 'in-progress' AND cancelled_by IS NULL
+RETURNING id, type, status, version, attempts;
+
+-- name: retry_ended
+-- Makes tasks ready that have ended in this status, with all of their attempts before them.
+UPDATE tasks
+SET status = 'to-do', version = version + 1, attempts = 0, crashes = 0, ready_at = ?2, completed_at = NULL,
+    cancelled_by = NULL, updated_at = ?2
+WHERE id IN (SELECT value FROM json_each(?1))
+  AND status = ?3 AND status IN ('failed', 'cancelled') AND completed_at IS NOT NULL
+RETURNING id, type, ?3, version, attempts;
+
+-- name: hasten
+-- Makes tasks ready that wait for their time, or for their retry.
+UPDATE tasks
+SET status = 'to-do', version = version + 1, run_after = NULL, ready_at = ?2, updated_at = ?2
+WHERE id IN (SELECT value FROM json_each(?1)) AND status IN ('to-do', 'failed') AND run_after IS NOT NULL
+RETURNING id, type, 'waiting', version, attempts;
+
+-- name: delete_ended
+-- Deletes tasks that have ended.
+DELETE FROM tasks
+WHERE id IN (SELECT value FROM json_each(?1))
+  AND status IN ('success', 'failed', 'cancelled') AND completed_at IS NOT NULL
+RETURNING id, type, status, version, attempts;
+
+-- name: delete_inputs
+-- The long inputs of tasks that were deleted.
+DELETE FROM task_inputs WHERE task_id IN (SELECT value FROM json_each(?1));
+
+-- name: delete_attempts
+-- The history of tasks that were deleted.
+DELETE FROM attempts WHERE task_id IN (SELECT value FROM json_each(?1));
+
+-- name: page
+-- A page of the tasks between two ids that match, the newest first. The first parameters are those of every page: below
+-- and from which id, how many, of which type, in which of these states, with which text or error.
+SELECT id, type, coalesce(input, (SELECT input FROM task_inputs WHERE task_id = id)), status, version,
+    attempts, last_attempt_at, output, error, run_after, created_at, updated_at, completed_at, priority, key, max_attempts,
+    timeout, crashes, worker_id, cancelled_by, ready_at
+FROM tasks
+WHERE id < ?1 AND id >= ?2 AND (?5 IS NULL OR CASE
+        WHEN status = 'to-do' THEN CASE WHEN run_after IS NULL THEN 'ready' ELSE 'scheduled' END
+        WHEN status = 'failed' THEN CASE WHEN completed_at IS NULL THEN 'retrying' ELSE 'dead' END
+        ELSE status END IN (SELECT value FROM json_each(?5)))
+    AND (?6 IS NULL OR error LIKE ?6 ESCAPE '\'
+        OR coalesce(input, (SELECT input FROM task_inputs WHERE task_id = id)) LIKE ?6 ESCAPE '\')
+    AND (?7 IS NULL OR error = ?7)
+ORDER BY id DESC LIMIT ?3;
+
+-- name: page_of_type
+-- The same, of one type.
+SELECT id, type, coalesce(input, (SELECT input FROM task_inputs WHERE task_id = id)), status, version,
+    attempts, last_attempt_at, output, error, run_after, created_at, updated_at, completed_at, priority, key, max_attempts,
+    timeout, crashes, worker_id, cancelled_by, ready_at
+FROM tasks
+WHERE type = ?4 AND id < ?1 AND id >= ?2 AND (?5 IS NULL OR CASE
+        WHEN status = 'to-do' THEN CASE WHEN run_after IS NULL THEN 'ready' ELSE 'scheduled' END
+        WHEN status = 'failed' THEN CASE WHEN completed_at IS NULL THEN 'retrying' ELSE 'dead' END
+        ELSE status END IN (SELECT value FROM json_each(?5)))
+    AND (?6 IS NULL OR error LIKE ?6 ESCAPE '\'
+        OR coalesce(input, (SELECT input FROM task_inputs WHERE task_id = id)) LIKE ?6 ESCAPE '\')
+    AND (?7 IS NULL OR error = ?7)
+ORDER BY id DESC LIMIT ?3;
+
+-- name: page_of_few
+-- The same, of states in which there are few tasks.
+SELECT id, type, coalesce(input, (SELECT input FROM task_inputs WHERE task_id = id)), status, version,
+    attempts, last_attempt_at, output, error, run_after, created_at, updated_at, completed_at, priority, key, max_attempts,
+    timeout, crashes, worker_id, cancelled_by, ready_at
+FROM tasks
+WHERE id IN (
+        SELECT id FROM tasks
+        WHERE status = 'to-do' AND run_after IS NULL AND 'ready' IN (SELECT value FROM json_each(?5))
+        UNION ALL SELECT id FROM tasks
+        WHERE run_after IS NOT NULL AND ('scheduled' IN (SELECT value FROM json_each(?5)) OR 'retrying' IN (SELECT value FROM json_each(?5)))
+        UNION ALL SELECT id FROM tasks
+        WHERE status = 'in-progress' AND 'in-progress' IN (SELECT value FROM json_each(?5))
+        UNION ALL SELECT id FROM tasks
+        WHERE status IN ('failed', 'cancelled') AND completed_at IS NOT NULL
+            AND ('dead' IN (SELECT value FROM json_each(?5)) OR 'cancelled' IN (SELECT value FROM json_each(?5))))
+    AND id < ?1 AND id >= ?2 AND (?4 IS NULL OR type = ?4) AND (?5 IS NULL OR CASE
+        WHEN status = 'to-do' THEN CASE WHEN run_after IS NULL THEN 'ready' ELSE 'scheduled' END
+        WHEN status = 'failed' THEN CASE WHEN completed_at IS NULL THEN 'retrying' ELSE 'dead' END
+        ELSE status END IN (SELECT value FROM json_each(?5)))
+    AND (?6 IS NULL OR error LIKE ?6 ESCAPE '\'
+        OR coalesce(input, (SELECT input FROM task_inputs WHERE task_id = id)) LIKE ?6 ESCAPE '\')
+    AND (?7 IS NULL OR error = ?7)
+ORDER BY id DESC LIMIT ?3;
+
+-- name: count_few
+-- How many tasks there are in each state but success, as far as a number.
+SELECT 'ready', (SELECT count(*) FROM (
+    SELECT 1 FROM tasks WHERE status = 'to-do' AND run_after IS NULL LIMIT ?1) AS few)
+UNION ALL SELECT 'waiting', (SELECT count(*) FROM (
+    SELECT 1 FROM tasks WHERE run_after IS NOT NULL LIMIT ?1) AS few)
+UNION ALL SELECT 'in-progress', (SELECT count(*) FROM (
+    SELECT 1 FROM tasks WHERE status = 'in-progress' LIMIT ?1) AS few)
+UNION ALL SELECT 'given up', (SELECT count(*) FROM (
+    SELECT 1 FROM tasks
+    WHERE status IN ('failed', 'cancelled') AND completed_at IS NOT NULL LIMIT ?1) AS few);
+
+-- name: reach
+-- The last of so many tasks below an id: how far one page looks.
+SELECT id FROM tasks WHERE id < ?1 AND id >= ?2 ORDER BY id DESC LIMIT 1 OFFSET ?3;
+
+-- name: reach_of_type
+-- The same, of one type.
+SELECT id FROM tasks WHERE type = ?4 AND id < ?1 AND id >= ?2 ORDER BY id DESC LIMIT 1 OFFSET ?3;
+
+-- name: put_setting
+-- Sets what holds for a type in every process.
+INSERT INTO settings (type, name, value) VALUES (?1, ?2, ?3)
+ON CONFLICT (type, name) DO UPDATE SET value = excluded.value;
+
+-- name: drop_setting
+-- Lets a type be as the programs say.
+DELETE FROM settings WHERE type = ?1 AND name = ?2;
+
+-- name: describe_worker
+-- What a worker process says of itself.
+UPDATE workers SET about = ?2 WHERE id = ?1;
+
+-- name: describe_workers
+-- All worker processes, with what they say of themselves.
+SELECT id, host, pid, identity, started_at, about FROM workers ORDER BY id;
+
+-- name: running_by_worker
+-- What each worker has claimed and not settled.
+SELECT worker_id, id, type, last_attempt_at, attempts FROM tasks WHERE status = 'in-progress' ORDER BY worker_id, id;
+
+-- name: ready_before
+-- How many ready tasks of a type go before one of this priority and id, as far as a number.
+SELECT count(*) FROM (
+    SELECT 1 FROM tasks WHERE type = ?1 AND status = 'to-do' AND run_after IS NULL
+        AND (priority > ?2 OR (priority = ?2 AND id < ?3)) LIMIT ?4) AS few;
+
+-- name: record_action
+-- Remembers what somebody has changed.
+INSERT INTO tq_actions (id, at, actor, action, target, count) VALUES (?1, ?2, ?3, ?4, ?5, ?6);
+
+-- name: list_actions
+-- What was changed, the newest first.
+SELECT id, at, actor, action, target, count FROM tq_actions WHERE id < ?1 ORDER BY id DESC LIMIT ?2;
+
+-- name: drop_actions
+-- Forgets what was changed long ago.
+DELETE FROM tq_actions WHERE id < ?1;
