@@ -13,7 +13,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.contract.vocabulary import DEAD_PROCESS, NOW, add, claim, enlist, ids, numbered, spec, task_id
+from tests.contract.vocabulary import DEAD_PROCESS, NOW, add, claim, enlist, ids, numbered, settle, spec, task_id
 from tests.postgres import new_schema, run_sql, server_url
 from tests.waiting import eventually
 from tq import TaskQueue
@@ -216,6 +216,31 @@ def test_a_statement_reads_its_own_index(schema: str, statement: str, index: str
     run_sql(f"ANALYZE {schema}.tasks")
     shown_plan = plan(schema, statement)
     assert index in shown_plan and never not in shown_plan, shown_plan
+
+
+_PREPARED = "SELECT name, statement, cardinality(parameter_types) FROM pg_prepared_statements"
+
+
+def test_a_plan_that_was_made_on_an_empty_queue_does_not_read_the_whole_table_later(schema: str):
+    driver = PostgresDriver(server_url(), schema=schema)
+    store = Store(driver)
+    worker, presence = enlist(store)
+    for number in range(30):  # psycopg prepares the sixth, and the server keeps the plan of the eleventh
+        add(store, number)
+        for task in claim(store, worker=worker):
+            assert settle(store, task, Succeeded("1"), worker=worker)
+    add(store, *range(1000, 3000))
+    with driver._pool.connection() as connection:
+        prepared = connection.execute(_PREPARED).fetchall()
+        plans = [
+            connection.execute(f"EXPLAIN EXECUTE {name} ({', '.join(['NULL'] * count)})".encode()).fetchall()
+            for name, text, count in prepared
+            if "UPDATE" in text and "tasks" in text
+        ]
+    assert len(plans) >= 2  # claim and settle, at least
+    assert not [row for plan in plans for (row,) in plan if "Seq Scan" in row]
+    presence.drop()
+    store.close()
 
 
 # --- connections are cut -------------------------------------------------------------------------------------------
