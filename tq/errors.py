@@ -148,5 +148,9 @@ class TaskNotFound(TqError, LookupError):
         super().__init__(f"there is no task {task_id}: it was deleted, or lives in another database")
 
 
+class WrongState(TqError):
+    """A task is not in a state in which this can be done with it; the message says which it is in."""
+
+
 class ResultTimeout(TqError, TimeoutError):
     """The task had not ended when the time to wait for it was over. It goes on."""

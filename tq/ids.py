@@ -53,5 +53,11 @@ class IdFactory:
         return f"{head[:8]}-{head[8:]}-7{fraction:03x}-{0x8000 | noise >> 48:04x}-{noise & 0xFFFFFFFFFFFF:012x}"
 
 
+def first_id(moment: float) -> str:
+    """A text that no id is below that was made at this Unix time or later, and every one that was made before."""
+    head = f"{max(0, int(moment * 1000)):012x}"
+    return f"{head[:8]}-{head[8:]}"
+
+
 def is_id(text: str) -> bool:
     return _UUID.fullmatch(text) is not None

@@ -174,6 +174,8 @@ def to_released(task: ClaimedTask) -> Transition:
 
 
 EVERY_TYPE = ""
+# What of a type can be set for all processes, as a TaskType calls it.
+STEERABLE = ("worker_count", "global_limit", "rate_limit", "timeout", "max_attempts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,8 +214,8 @@ class Want(NamedTuple):
 
 
 class Exchange(NamedTuple):
-    """The answer to one settle-and-claim: what was claimed, what had been lost, in how many seconds to look again, which
-    settings hold, and which of this worker's tasks are to be cancelled, by whom."""
+    """The answer to one settle-and-claim: what was claimed, what had been lost, in how many seconds to look again,
+    which settings hold, and which of this worker's tasks are to be cancelled, by whom."""
 
     claimed: list[ClaimedTask]
     lost: list[ClaimedTask]
@@ -231,6 +233,48 @@ class WorkerRecord(NamedTuple):
     pid: int
     identity: str
     started_at: float
+
+
+# The words by which tasks are found: the statuses, and what two of them are made of.
+STATES: dict[str, tuple[str, ...]] = {
+    "to-do": ("ready", "scheduled"),
+    "in-progress": ("in-progress",),
+    "success": ("success",),
+    "failed": ("retrying", "dead"),
+    "cancelled": ("cancelled",),
+    "ready": ("ready",),
+    "scheduled": ("scheduled",),
+    "retrying": ("retrying",),
+    "dead": ("dead",),
+}
+
+
+class TaskFilter(NamedTuple):
+    """Which tasks are meant. None asks for nothing."""
+
+    type: str | None = None
+    states: tuple[str, ...] | None = None
+    text: str | None = None  # somewhere in the input or the error
+    error: str | None = None  # exactly
+    from_id: str = ""
+    below_id: str = "g"  # greater than any id
+
+
+class Action(NamedTuple):
+    """What an operator does, in the order of the table that remembers it."""
+
+    id: str
+    at: float
+    actor: str
+    name: str
+    target: str  # an id, a type, or what tasks were asked for
+
+
+class Page(NamedTuple):
+    """Some tasks, the newest first, and what to give as `after=` to see those behind them; None behind the last."""
+
+    tasks: tuple[Task, ...]
+    next: str | None
 
 
 QueueStats = dict[str, Any]

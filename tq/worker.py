@@ -7,17 +7,17 @@ drives many of them over virtual time.
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import os
 import socket
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 from tq.clock import Clock
 from tq.errors import NotInitialised, QueueMoved, StorageError, TaskAborted, TaskInterrupted, TaskTimeout
+from tq.kinds import Kinds
 from tq.lanes.job import Basket, Job, Lane
 from tq.models import (
     DEFAULT_TIMEOUT,
@@ -28,7 +28,6 @@ from tq.models import (
     Released,
     Retry,
     Settlement,
-    StoredSettings,
     TaskType,
     Transition,
     Want,
@@ -37,7 +36,6 @@ from tq.models import (
 from tq.scheduler import Scheduler
 from tq.storage.driver import Presence
 from tq.storage.presence import identity
-from tq.storage.settings import NAMES
 from tq.storage.store import Store
 
 log = logging.getLogger("tq")
@@ -77,7 +75,7 @@ class Worker:
         self._store = store
         self._scheduler = scheduler
         self._clock = clock
-        self._types = types
+        self._kinds = Kinds(types)
         self._poll_interval = poll_interval
         self._batch_size = batch_size
         self._task_timeout = task_timeout
@@ -91,9 +89,7 @@ class Worker:
         self._in_flight: Counter[str] = Counter()  # by type, what is in the lanes
         self._unsettled: list[tuple[Job, Outcome]] = []
         self._mean_seconds: dict[str, float] = {}
-        self._settings = StoredSettings()
-        self._described: Mapping[str, TaskType] | None = None
-        self._overdue = 0
+        self._described = ""
         self._look_at = 0.0
         self._listen_at = 0.0
         self._tidy_at = 0.0
@@ -165,7 +161,7 @@ class Worker:
         if self.stopping:
             self._give_back(lambda type_: True)
         self._tidy(now)
-        configuring = self._scheduler.configuring(self._kinds())  # before the wants: it may end between the two
+        configuring = self._scheduler.configuring(self._kinds)  # before the wants: it may end between the two
         living = self._presence.counts_as_living
         wants = self._wants() if living and not self.stopping else []
         # The exchange also tells what was cancelled, and whether others took us for dead.
@@ -182,16 +178,10 @@ class Worker:
         ]
         self._look = False
         claimed, lost, look_again_in, settings, cancelled, enlisted = self._store.exchange(
-            self.id, settlements, wants, self._clock.now, self._settings
+            self.id, settlements, wants, self._clock.now, self._kinds.settings
         )
         self._unsettled = []
-        for job, _ in ended:
-            self._forget(job)
-        for task in lost:
-            log.warning("task %s was no longer ours when it ended; its result was dropped", task.id)
-        for settlement in settlements:
-            if settlement.transition.status == "failed" and settlement.task not in lost:
-                self._tell(settlement.task, settlement.transition)
+        self._settled([job for job, _ in ended], settlements, lost)
         self._in_doubt = self._in_doubt or bool(lost)
         seconds = self._poll_interval if look_again_in is None else min(self._poll_interval, look_again_in)
         self._look_at = self._clock.monotonic() + seconds
@@ -202,12 +192,20 @@ class Worker:
             self._start(claimed)
         for task_id, by in cancelled.items():
             self._cancel(task_id, by)
-        if settings != self._settings:
-            self._settings = settings
+        if self._kinds.adopt(settings):
             self._look = True
             self._give_back(lambda type_: True)  # it was claimed as the settings were
         elif settings.paused:
             self._give_back(settings.holds_back)
+
+    def _settled(self, jobs: list[Job], settlements: list[Settlement], lost: list[ClaimedTask]) -> None:
+        for job in jobs:
+            self._forget(job)
+        for task in lost:
+            log.warning("task %s was no longer ours when it ended; its result was dropped", task.id)
+        for settlement in settlements:
+            if settlement.transition.status == "failed" and settlement.task not in lost:
+                self._tell(settlement.task, settlement.transition)
 
     def _give_back(self, concerns: Callable[[str], bool]) -> list[Job]:
         """Release claimed tasks whose handlers have not started."""
@@ -242,7 +240,7 @@ class Worker:
             self._mean_seconds[task.type] = mean + (job.seconds - mean) * _MEAN_WEIGHT
 
     def _start(self, claimed: list[ClaimedTask]) -> None:
-        types = {kind.name: kind for kind in self._kinds()}
+        types = {kind.name: kind for kind in self._kinds}
         now = self._clock.monotonic()
         by_type: dict[str, list[Job]] = {}
         for task in claimed:
@@ -270,12 +268,8 @@ class Worker:
     # --- how much to take, how long to sleep ---------------------------------------------------------------------
 
     def _wants(self) -> list[Want]:
-        wants = (self._scheduler.want(kind, self._in_flight[kind.name], self._ahead(kind)) for kind in self._kinds())
+        wants = (self._scheduler.want(kind, self._in_flight[kind.name], self._ahead(kind)) for kind in self._kinds)
         return [want for want in wants if want is not None]
-
-    def _kinds(self) -> list[TaskType]:
-        """The types that this process works on, as they are to be run."""
-        return [self._settings.applied(kind) for kind in self._types().values() if kind.handler is not None]
 
     def _ahead(self, kind: TaskType) -> int:
         return self._scheduler.ahead(kind, self._mean_seconds.get(kind.name), self._batch_size)
@@ -287,7 +281,7 @@ class Worker:
         if self._jobs:
             moments += [self._watch_at, self._listen_at]
         seconds = min(moments) - self._clock.monotonic()
-        if any(self._in_flight[kind.name] > kind.worker_count for kind in self._kinds()):
+        if any(self._in_flight[kind.name] > kind.worker_count for kind in self._kinds):
             seconds = min(seconds, _UNSETTLED_SECONDS)
         return min(seconds, configuring) if configuring else seconds
 
@@ -370,11 +364,10 @@ class Worker:
 
     def _describe(self) -> None:
         """Tell those who look from other processes what this one works on."""
-        types, overdue = self._types(), self.overdue()
-        if (types is self._described and overdue == self._overdue) or self._scheduler.configuring(types.values()):
-            return
-        self._store.describe_worker(self.id, json.dumps({"types": _descriptions(types), "overdue": overdue}))
-        self._described, self._overdue = types, overdue
+        description = self._kinds.description(self.overdue())
+        if description != self._described and not self._scheduler.configuring(self._kinds):
+            self._store.describe_worker(self.id, description)
+            self._described = description
 
     def _reconcile(self) -> None:
         """After a commit of unknown fate: give back what the store says is ours and we know nothing of."""
@@ -389,7 +382,7 @@ class Worker:
         log.warning("this worker was silent for too long, and others took over its tasks; it goes on with new ones")
         self._give_back(lambda type_: True)
         self._store.enlist_again(self._record)
-        self._described = None
+        self._described = ""
         self._look = True
 
     def _complain(self, message: str) -> None:
@@ -435,11 +428,3 @@ class Worker:
         finally:
             self.done.set()
             self.at_end()
-
-
-def _descriptions(types: Mapping[str, TaskType]) -> dict[str, dict[str, Any]]:
-    return {
-        name: {setting: getattr(kind, setting) for setting in NAMES}
-        for name, kind in types.items()
-        if kind.handler is not None
-    }

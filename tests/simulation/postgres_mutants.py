@@ -68,7 +68,7 @@ MUTANTS = {
     "a claim that does not count": Planted(
         statements=_without("claim", "attempts = attempts + 1", "attempts = attempts")
     ),
-    "a claim in a pause": Planted(statements=_without("look_around", "'paused'", "'no such setting'")),
+    "a claim in a pause": Planted(statements=_without("look_around", "FROM {schema}.settings", "FROM {schema}.settings WHERE name != 'paused'")),
     "a claim beyond the limit over all workers": Planted(
         statements=_without("running_of_type", "count(*)", "0 * count(*)")
     ),
@@ -82,7 +82,7 @@ MUTANTS = {
     "a recovery right after an outage": Planted(driver=NeverSettlesDown),
     "a recovery that goes by an old autopsy": Planted(store=RecoversByAnOldAutopsy),
     "a claim for a worker that is declared dead": Planted(
-        statements={"look_around": "SELECT {time}, '[]', NULL::float8 FROM (SELECT $1::text) AS anybody"}
+        statements={"look_around": "SELECT {time}, '[]', NULL::float8, '[]' FROM (SELECT $1::text) AS anybody"}
     ),
     "a claim that does not hold its worker": Planted(statements=_without("look_around", " FOR KEY SHARE")),
     "a start that does not ask for the lease": Planted(

@@ -12,9 +12,9 @@ from tests.simulation.lanes import VirtualLanes
 from tests.simulation.scenario import Wish, run_after
 from tq.errors import StorageError
 from tq.ids import IdFactory
-from tq.models import TaskSpec, TaskType
+from tq.models import EVERY_TYPE, TaskSpec, TaskType
 from tq.scheduler import Scheduler
-from tq.storage.store import EVERY_TYPE, Store
+from tq.storage.store import Store
 from tq.worker import Worker
 
 if TYPE_CHECKING:

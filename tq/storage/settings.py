@@ -6,11 +6,9 @@ import json
 from functools import lru_cache
 from typing import Any
 
-from tq.models import StoredSettings
+from tq.models import STEERABLE, StoredSettings
 
 PAUSED = "paused"
-# What of a type can be set for all processes.
-NAMES = ("worker_count", "global_limit", "rate_limit", "timeout", "max_attempts")
 
 
 @lru_cache(maxsize=8)  # each exchange reads them, and they seldom change
@@ -25,6 +23,6 @@ def read_settings(rows: str) -> StoredSettings:
     for type_, name, value in json.loads(rows):
         if name == PAUSED:
             paused.add(type_)
-        elif name in NAMES:
+        elif name in STEERABLE:
             types.setdefault(type_, {})[name] = json.loads(value)
     return StoredSettings(frozenset(paused), types)

@@ -26,6 +26,7 @@ from tq.models import (
     to_cancelled,
 )
 from tq.storage.driver import Autopsy, Driver, Presence, Row, Session
+from tq.storage.operators import OperatorStore
 from tq.storage.settings import read_settings
 
 _PROMOTED_AT_ONCE = 1000
@@ -37,6 +38,7 @@ Decide = Callable[[ClaimedTask, Outcome], Transition]
 class Store:
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
+        self.operators = OperatorStore(driver)
 
     # --- accepting -----------------------------------------------------------------------------------------------
 
@@ -73,8 +75,8 @@ class Store:
         clock: Callable[[], float],
         known: StoredSettings | None = None,
     ) -> Exchange:
-        """Settle what has ended and claim what comes next, together or not at all; but claim nothing if the settings are
-        others than those `known` to whoever wants it.
+        """Settle what has ended and claim what comes next, together or not at all; but claim nothing if the settings
+        are others than those `known` to whoever wants it.
 
         The time is told inside the transaction, where nobody counts it twice who had to wait: by the database, where
         several machines share it, else by our clock.
@@ -256,7 +258,7 @@ class Store:
 
     def get(self, task_id: str) -> Task | None:
         rows = self._driver.read(lambda session: session.rows("get_task", (task_id,)))
-        return _task(rows[0]) if rows else None
+        return task_of(rows[0]) if rows else None
 
     def attempts(self, task_id: str) -> list[Row]:
         return self._driver.read(lambda session: session.rows("get_attempts", (task_id,)))
@@ -333,7 +335,7 @@ def _end_of(task: ClaimedTask, worker: WorkerRecord, autopsy: Autopsy) -> Outcom
     return Released()
 
 
-def _task(row: Row) -> Task:
+def task_of(row: Row) -> Task:
     values: list[Any] = list(row)
     for column in (2, 7):  # input and output
         values[column] = None if values[column] is None else json.loads(values[column])

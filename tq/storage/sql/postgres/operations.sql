@@ -3,7 +3,8 @@
 UPDATE {schema}.tasks
 SET status = 'cancelled', version = version + 1, run_after = NULL, completed_at = $2::float8, updated_at = $2::float8,
     cancelled_by = $3::text
-WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text($1::jsonb))) AND status IN ('to-do', 'failed') AND completed_at IS NULL
+WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text($1::jsonb)))
+  AND status IN ('to-do', 'failed') AND completed_at IS NULL
 RETURNING id, type, 'waiting', version, attempts;
 
 -- name: ask_to_cancel
@@ -25,7 +26,8 @@ RETURNING id, type, $3::text, version, attempts;
 -- Makes tasks ready that wait for their time, or for their retry.
 UPDATE {schema}.tasks
 SET status = 'to-do', version = version + 1, run_after = NULL, ready_at = $2::float8, updated_at = $2::float8
-WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text($1::jsonb))) AND status IN ('to-do', 'failed') AND run_after IS NOT NULL
+WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text($1::jsonb)))
+  AND status IN ('to-do', 'failed') AND run_after IS NOT NULL
 RETURNING id, type, 'waiting', version, attempts;
 
 -- name: delete_ended
@@ -47,10 +49,11 @@ DELETE FROM {schema}.attempts WHERE task_id = ANY (ARRAY(SELECT jsonb_array_elem
 -- A page of the tasks between two ids that match, the newest first. The first parameters are those of every page: below
 -- and from which id, how many, of which type, in which of these states, with which text or error.
 SELECT id, type, coalesce(input, (SELECT input FROM {schema}.task_inputs WHERE task_id = id)), status, version,
-    attempts, last_attempt_at, output, error, run_after, created_at, updated_at, completed_at, priority, key, max_attempts,
-    timeout, crashes, worker_id, cancelled_by, ready_at
+    attempts, last_attempt_at, output, error, run_after, created_at, updated_at, completed_at, priority, key,
+    max_attempts, timeout, crashes, worker_id, cancelled_by, ready_at
 FROM {schema}.tasks
-WHERE id < $1::text AND id >= $2::text AND ($5::text IS NULL OR $5::jsonb ? CASE
+WHERE id < $1::text AND id >= $2::text AND ($4::text IS NULL OR type = $4::text)
+    AND ($5::text IS NULL OR $5::jsonb ? CASE
         WHEN status = 'to-do' THEN CASE WHEN run_after IS NULL THEN 'ready' ELSE 'scheduled' END
         WHEN status = 'failed' THEN CASE WHEN completed_at IS NULL THEN 'retrying' ELSE 'dead' END
         ELSE status END)
@@ -62,10 +65,11 @@ ORDER BY id DESC LIMIT $3::bigint;
 -- name: page_of_type
 -- The same, of one type.
 SELECT id, type, coalesce(input, (SELECT input FROM {schema}.task_inputs WHERE task_id = id)), status, version,
-    attempts, last_attempt_at, output, error, run_after, created_at, updated_at, completed_at, priority, key, max_attempts,
-    timeout, crashes, worker_id, cancelled_by, ready_at
+    attempts, last_attempt_at, output, error, run_after, created_at, updated_at, completed_at, priority, key,
+    max_attempts, timeout, crashes, worker_id, cancelled_by, ready_at
 FROM {schema}.tasks
-WHERE type = $4::text AND id < $1::text AND id >= $2::text AND ($5::text IS NULL OR $5::jsonb ? CASE
+WHERE type = $4::text AND id < $1::text AND id >= $2::text
+    AND ($5::text IS NULL OR $5::jsonb ? CASE
         WHEN status = 'to-do' THEN CASE WHEN run_after IS NULL THEN 'ready' ELSE 'scheduled' END
         WHEN status = 'failed' THEN CASE WHEN completed_at IS NULL THEN 'retrying' ELSE 'dead' END
         ELSE status END)
@@ -77,8 +81,8 @@ ORDER BY id DESC LIMIT $3::bigint;
 -- name: page_of_few
 -- The same, of states in which there are few tasks.
 SELECT id, type, coalesce(input, (SELECT input FROM {schema}.task_inputs WHERE task_id = id)), status, version,
-    attempts, last_attempt_at, output, error, run_after, created_at, updated_at, completed_at, priority, key, max_attempts,
-    timeout, crashes, worker_id, cancelled_by, ready_at
+    attempts, last_attempt_at, output, error, run_after, created_at, updated_at, completed_at, priority, key,
+    max_attempts, timeout, crashes, worker_id, cancelled_by, ready_at
 FROM {schema}.tasks
 WHERE id IN (
         SELECT id FROM {schema}.tasks
@@ -90,7 +94,8 @@ WHERE id IN (
         UNION ALL SELECT id FROM {schema}.tasks
         WHERE status IN ('failed', 'cancelled') AND completed_at IS NOT NULL
             AND ($5::jsonb ? 'dead' OR $5::jsonb ? 'cancelled'))
-    AND id < $1::text AND id >= $2::text AND ($4::text IS NULL OR type = $4::text) AND ($5::text IS NULL OR $5::jsonb ? CASE
+    AND id < $1::text AND id >= $2::text AND ($4::text IS NULL OR type = $4::text)
+    AND ($5::text IS NULL OR $5::jsonb ? CASE
         WHEN status = 'to-do' THEN CASE WHEN run_after IS NULL THEN 'ready' ELSE 'scheduled' END
         WHEN status = 'failed' THEN CASE WHEN completed_at IS NULL THEN 'retrying' ELSE 'dead' END
         ELSE status END)
@@ -117,7 +122,8 @@ SELECT id FROM {schema}.tasks WHERE id < $1::text AND id >= $2::text ORDER BY id
 
 -- name: reach_of_type
 -- The same, of one type.
-SELECT id FROM {schema}.tasks WHERE type = $4::text AND id < $1::text AND id >= $2::text ORDER BY id DESC LIMIT 1 OFFSET $3::bigint;
+SELECT id FROM {schema}.tasks WHERE type = $4::text AND id < $1::text AND id >= $2::text
+ORDER BY id DESC LIMIT 1 OFFSET $3::bigint;
 
 -- name: put_setting
 -- Sets what holds for a type in every process.
@@ -138,7 +144,8 @@ SELECT id, host, pid, identity, started_at, about FROM {schema}.workers ORDER BY
 
 -- name: running_by_worker
 -- What each worker has claimed and not settled.
-SELECT worker_id, id, type, last_attempt_at, attempts FROM {schema}.tasks WHERE status = 'in-progress' ORDER BY worker_id, id;
+SELECT worker_id, id, type, last_attempt_at, attempts FROM {schema}.tasks
+WHERE status = 'in-progress' ORDER BY worker_id, id;
 
 -- name: ready_before
 -- How many ready tasks of a type go before one of this priority and id, as far as a number.
@@ -148,7 +155,8 @@ SELECT count(*) FROM (
 
 -- name: record_action
 -- Remembers what somebody has changed.
-INSERT INTO {schema}.tq_actions (id, at, actor, action, target, count) VALUES ($1::text, $2::float8, $3::text, $4::text, $5::text, $6::bigint);
+INSERT INTO {schema}.tq_actions (id, at, actor, action, target, count)
+VALUES ($1::text, $2::float8, $3::text, $4::text, $5::text, $6::bigint);
 
 -- name: list_actions
 -- What was changed, the newest first.

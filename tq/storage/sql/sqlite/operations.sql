@@ -50,7 +50,8 @@ SELECT id, type, coalesce(input, (SELECT input FROM task_inputs WHERE task_id = 
     attempts, last_attempt_at, output, error, run_after, created_at, updated_at, completed_at, priority, key, max_attempts,
     timeout, crashes, worker_id, cancelled_by, ready_at
 FROM tasks
-WHERE id < ?1 AND id >= ?2 AND (?5 IS NULL OR CASE
+WHERE id < ?1 AND id >= ?2 AND (?4 IS NULL OR type = ?4)
+    AND (?5 IS NULL OR CASE
         WHEN status = 'to-do' THEN CASE WHEN run_after IS NULL THEN 'ready' ELSE 'scheduled' END
         WHEN status = 'failed' THEN CASE WHEN completed_at IS NULL THEN 'retrying' ELSE 'dead' END
         ELSE status END IN (SELECT value FROM json_each(?5)))
@@ -65,7 +66,8 @@ SELECT id, type, coalesce(input, (SELECT input FROM task_inputs WHERE task_id = 
     attempts, last_attempt_at, output, error, run_after, created_at, updated_at, completed_at, priority, key, max_attempts,
     timeout, crashes, worker_id, cancelled_by, ready_at
 FROM tasks
-WHERE type = ?4 AND id < ?1 AND id >= ?2 AND (?5 IS NULL OR CASE
+WHERE type = ?4 AND id < ?1 AND id >= ?2
+    AND (?5 IS NULL OR CASE
         WHEN status = 'to-do' THEN CASE WHEN run_after IS NULL THEN 'ready' ELSE 'scheduled' END
         WHEN status = 'failed' THEN CASE WHEN completed_at IS NULL THEN 'retrying' ELSE 'dead' END
         ELSE status END IN (SELECT value FROM json_each(?5)))
@@ -84,13 +86,15 @@ WHERE id IN (
         SELECT id FROM tasks
         WHERE status = 'to-do' AND run_after IS NULL AND 'ready' IN (SELECT value FROM json_each(?5))
         UNION ALL SELECT id FROM tasks
-        WHERE run_after IS NOT NULL AND ('scheduled' IN (SELECT value FROM json_each(?5)) OR 'retrying' IN (SELECT value FROM json_each(?5)))
+        WHERE run_after IS NOT NULL
+            AND ('scheduled' IN (SELECT value FROM json_each(?5)) OR 'retrying' IN (SELECT value FROM json_each(?5)))
         UNION ALL SELECT id FROM tasks
         WHERE status = 'in-progress' AND 'in-progress' IN (SELECT value FROM json_each(?5))
         UNION ALL SELECT id FROM tasks
         WHERE status IN ('failed', 'cancelled') AND completed_at IS NOT NULL
             AND ('dead' IN (SELECT value FROM json_each(?5)) OR 'cancelled' IN (SELECT value FROM json_each(?5))))
-    AND id < ?1 AND id >= ?2 AND (?4 IS NULL OR type = ?4) AND (?5 IS NULL OR CASE
+    AND id < ?1 AND id >= ?2 AND (?4 IS NULL OR type = ?4)
+    AND (?5 IS NULL OR CASE
         WHEN status = 'to-do' THEN CASE WHEN run_after IS NULL THEN 'ready' ELSE 'scheduled' END
         WHEN status = 'failed' THEN CASE WHEN completed_at IS NULL THEN 'retrying' ELSE 'dead' END
         ELSE status END IN (SELECT value FROM json_each(?5)))
