@@ -13,16 +13,22 @@ from typing_extensions import Unpack
 
 from tq.clock import Clock
 from tq.errors import InvalidOption, TaskNotFound, WrongState, shown
-from tq.ids import IdFactory, first_id
+from tq.explain import explain
+from tq.ids import IdFactory, first_id, ids_of_minute
 from tq.models import STATES, STEERABLE, Action, Page, Task, TaskFilter
 from tq.payload import storable
 from tq.retry import is_number
 from tq.scheduler import positive_number, whole_number
-from tq.storage.store import Store, task_of
+from tq.storage.rows import task_of
+from tq.storage.store import Store
+from tq.tally import KEPT_MINUTES, MINUTE
+from tq.tally import minutes as minute_views
+from tq.timeline import timeline
+from tq.views import Event, Explanation, MinuteView, TypeView, WorkerView
 
 _LARGEST_PAGE = 1000
 _AT_ONCE = 500  # tasks in one transaction
-_MOST_COUNTED = 10_000
+_AFTER_ALL = TaskFilter().below_id
 
 Moment = datetime | timedelta | float | int
 Change = Callable[[Sequence[str], Action], list[str]]
@@ -67,6 +73,40 @@ class Desk:
     def count(self, **wanted: Unpack[Wanted]) -> int:
         """How many tasks match: what `cancel`, `retry` and `delete` would look at."""
         return sum(len(ids) for ids in self._batches(self._filter(wanted)))
+
+    def timeline(self, task_id: str) -> Sequence[Event]:
+        """What happened to a task, from when it was added: who ran it, how each attempt ended, who cancelled it."""
+        story = self._opened().observer.story(task_id)
+        if story is None:
+            raise TaskNotFound(task_id)
+        return timeline(*story)
+
+    def explain(self, task_id: str) -> Explanation:
+        """Why a task is not running, or what became of it: `.sentence` is for people, `.reason` for programs."""
+        situation = self._opened().observer.situation(task_id, self._clock.now())
+        if situation is None:
+            raise TaskNotFound(task_id)
+        return explain(situation)
+
+    def workers(self) -> Sequence[WorkerView]:
+        """All worker processes, what they work on, and what they run."""
+        return self._opened().observer.workers()
+
+    def types(self) -> Sequence[TypeView]:
+        """All types: their tasks by state, the settings that hold for them, and how many workers they have."""
+        return self._opened().observer.types()
+
+    def metrics(self, minutes: int = 60, type: str | None = None) -> Sequence[MinuteView]:
+        """What happened in each of the last minutes, by type, the oldest first. A day is kept."""
+        last = int(self._clock.now() // MINUTE)
+        span = min(whole_number("minutes", minutes), KEPT_MINUTES)
+        rows = self._opened().minutes.read(last - span + 1, last, ids_of_minute)
+        return [view for view in minute_views(rows) if type in (None, view.type)]
+
+    def actions(self, limit: int = 50, after: str | None = None) -> Sequence[Action]:
+        """What operators have done, the newest first."""
+        rows = self._opened().operators.actions(after or _AFTER_ALL, whole_number("limit", limit))
+        return [Action._make(row) for row in rows]
 
     # --- changing ------------------------------------------------------------------------------------------------
 

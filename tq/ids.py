@@ -59,5 +59,10 @@ def first_id(moment: float) -> str:
     return f"{head[:8]}-{head[8:]}"
 
 
+def ids_of_minute(minute: int) -> tuple[str, str]:
+    """Between which texts the ids lie that were made in this minute since 1970."""
+    return first_id(minute * 60), first_id((minute + 1) * 60)
+
+
 def is_id(text: str) -> bool:
     return _UUID.fullmatch(text) is not None

@@ -268,6 +268,7 @@ class Action(NamedTuple):
     actor: str
     name: str
     target: str  # an id, a type, or what tasks were asked for
+    touched: int = 0  # how many tasks
 
 
 class Page(NamedTuple):

@@ -33,6 +33,7 @@ from tq.models import DEFAULT_TIMEOUT, EVERY_TYPE, Page, QueueStats, Task, TaskS
 from tq.scheduler import AddOptions, Scheduler, patience, positive_number, whole_number
 from tq.storage.location import Location, locate
 from tq.storage.store import Store
+from tq.views import Explanation
 from tq.worker import Worker
 
 P = TypeVar("P")
@@ -201,7 +202,7 @@ class TaskQueue:
     def handle(self, task_id: str) -> TaskHandle:
         """A handle on any task of this database, by its id."""
         self._opened()
-        return TaskHandle(task_id, self._opened, self._clock)
+        return TaskHandle(task_id, self._opened, self._clock, self.desk)
 
     def get(self, task_id: str) -> Task:
         """A task as it stands now."""
@@ -211,6 +212,10 @@ class TaskQueue:
     def desk(self) -> Desk:
         """Where operators find tasks, cancel, retry and delete them, and steer types."""
         return Desk(self._opened, self._clock, self._ids)
+
+    def explain(self, task_id: str) -> Explanation:
+        """Why a task is not running, or what became of it, in one sentence. See `Desk.explain`."""
+        return self.desk.explain(task_id)
 
     def list(self, limit: int = 50, after: str | None = None, **wanted: Unpack[Wanted]) -> Page:
         """A page of tasks, the newest first: `list(type="email", status="failed")`. See `Desk.list`."""

@@ -17,6 +17,7 @@ from typing import Protocol
 
 from tq.clock import Clock
 from tq.errors import NotInitialised, QueueMoved, StorageError, TaskAborted, TaskInterrupted, TaskTimeout
+from tq.ids import ids_of_minute
 from tq.kinds import Kinds
 from tq.lanes.job import Basket, Job, Lane
 from tq.models import (
@@ -37,6 +38,7 @@ from tq.scheduler import Scheduler
 from tq.storage.driver import Presence
 from tq.storage.presence import identity
 from tq.storage.store import Store
+from tq.tally import KEPT_MINUTES, MINUTE, Tally
 
 log = logging.getLogger("tq")
 
@@ -47,6 +49,7 @@ _PARTING_SECONDS = 3.0  # how long a worker that stops, and runs nothing, waits 
 _WATCH_SECONDS = (0.02, 1.0)
 _MEAN_WEIGHT = 0.1
 _LISTEN_SECONDS = 0.5  # how often a worker whose places are full asks whether a task of its own was cancelled
+_COUNT_SECONDS = 5.0
 _UNSETTLED_SECONDS = 0.02  # how long an outcome may wait for company while more lies claimed ahead
 
 
@@ -90,11 +93,8 @@ class Worker:
         self._unsettled: list[tuple[Job, Outcome]] = []
         self._mean_seconds: dict[str, float] = {}
         self._described = ""
-        self._look_at = 0.0
-        self._listen_at = 0.0
-        self._tidy_at = 0.0
-        self._watch_at = 0.0
-        self._complain_at = 0.0
+        self._tally, self._counted_minute = Tally(), 0
+        self._look_at = self._listen_at = self._tidy_at = self._watch_at = self._complain_at = self._count_at = 0.0
         self._in_doubt = False
         self.in_trouble = False  # whether the database refused the last step
         self._stopped_at = 0.0
@@ -199,8 +199,11 @@ class Worker:
             self._give_back(settings.holds_back)
 
     def _settled(self, jobs: list[Job], settlements: list[Settlement], lost: list[ClaimedTask]) -> None:
-        for job in jobs:
+        now = self._clock.now()
+        for job, settlement in zip(jobs, settlements, strict=True):
             self._forget(job)
+            if job.begun_at is not None:
+                self._tally.ended(job.task, settlement.transition, job.seconds, now)
         for task in lost:
             log.warning("task %s was no longer ours when it ended; its result was dropped", task.id)
         for settlement in settlements:
@@ -361,6 +364,7 @@ class Worker:
         self._tidy_at = now + self._poll_interval
         for task in self._store.recover(self.id, self._scheduler.decide, self._clock.now()):
             log.warning("recovered task %s (%s) from a worker that died", task.id, task.type)
+        self._count(now)
 
     def _describe(self) -> None:
         """Tell those who look from other processes what this one works on."""
@@ -368,6 +372,23 @@ class Worker:
         if description != self._described and not self._scheduler.configuring(self._kinds):
             self._store.describe_worker(self.id, description)
             self._described = description
+
+    def _count(self, now: float) -> None:
+        """Store what happened in the last seconds, for those who look."""
+        if now < self._count_at:
+            return
+        self._count_at = now + _COUNT_SECONDS
+        rows = self._tally.taken()
+        try:
+            if rows:
+                self._store.minutes.add(rows)
+            minute = int(self._clock.now() // MINUTE) - 1
+            if minute != self._counted_minute:
+                self._store.minutes.count_new(minute, KEPT_MINUTES, ids_of_minute)
+                self._counted_minute = minute
+        except BaseException:
+            self._tally.give_back(rows)
+            raise
 
     def _reconcile(self) -> None:
         """After a commit of unknown fate: give back what the store says is ours and we know nothing of."""
@@ -412,6 +433,7 @@ class Worker:
 
     def _say_goodbye(self) -> None:
         try:
+            self._store.minutes.add(self._tally.taken())
             self._store.retire(self.id)
             self._presence.leave()
         except StorageError as error:

@@ -196,7 +196,9 @@ MUTANTS = {
     "a claim that does not count": Engine(
         statements=_without("claim", "attempts = attempts + 1", "attempts = attempts")
     ),
-    "a claim in a pause": Engine(statements=_without("look_around", "name != 'moving'", "name NOT IN ('moving', 'paused')")),
+    "a claim in a pause": Engine(
+        statements=_without("look_around", "name != 'moving'", "name NOT IN ('moving', 'paused')")
+    ),
     "a claim beyond the limit over all workers": Engine(
         statements=_without("running_of_type", "count(*)", "0 * count(*)")
     ),

@@ -68,7 +68,9 @@ MUTANTS = {
     "a claim that does not count": Planted(
         statements=_without("claim", "attempts = attempts + 1", "attempts = attempts")
     ),
-    "a claim in a pause": Planted(statements=_without("look_around", "FROM {schema}.settings", "FROM {schema}.settings WHERE name != 'paused'")),
+    "a claim in a pause": Planted(
+        statements=_without("look_around", "FROM {schema}.settings", "FROM {schema}.settings WHERE name != 'paused'")
+    ),
     "a claim beyond the limit over all workers": Planted(
         statements=_without("running_of_type", "count(*)", "0 * count(*)")
     ),

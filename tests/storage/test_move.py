@@ -73,7 +73,11 @@ def opened(schema: str) -> Store:
 
 
 def everything(store: Store) -> list[Any]:
-    return [store.stats(), store.settings().paused, *([store.get(task_id(n)), store.attempts(task_id(n))] for n in range(300))]
+    return [
+        store.stats(),
+        store.settings().paused,
+        *([store.get(task_id(n)), store.attempts(task_id(n))] for n in range(300)),
+    ]
 
 
 def test_everything_arrives_as_it_was(full: Path, schema: str):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -104,18 +104,13 @@ class OperatorStore:
                 else:
                     session.change("put_setting", (type_, name, value))
             session.rings = session.hungry = True  # whoever sleeps is to hear of it, wanting something or not
-            session.change("record_action", (*action, 1))
+            session.change("record_action", action._replace(touched=1))
 
         self._driver.write(operation, repeatable=True)
 
-    # --- looking back --------------------------------------------------------------------------------------------
-
     def actions(self, below_id: str, limit: int) -> list[Row]:
+        """What operators have done, the newest first."""
         return self._driver.read(lambda session: session.rows("list_actions", (below_id, limit)))
-
-    def look(self, operation: Callable[[Session], Row]) -> Row:
-        """Several questions about one moment."""
-        return self._driver.read(operation)
 
 
 def _page(session: Session, wanted: TaskFilter, limit: int) -> tuple[list[Row], str | None]:
@@ -169,5 +164,5 @@ def _tell(session: Session, tasks: Iterable[Changed], what: str, action: Action)
 
 def _recorded(session: Session, action: Action, tasks: Sequence[Changed]) -> list[str]:
     if tasks:
-        session.change("record_action", (*action, len(tasks)))
+        session.change("record_action", action._replace(touched=len(tasks)))
     return [task.id for task in tasks]

@@ -326,6 +326,9 @@ class PostgresDriver:
             return None
         return Autopsy(frozenset((id_, version) for id_, version in session.rows("started_by", (worker.id,))))
 
+    def seems_dead(self, session: PostgresSession, worker: WorkerRecord) -> bool:
+        return bool(session.rows("lease_expired", (worker.id,)))
+
     def bury(self, worker: WorkerRecord) -> None:
         """It leaves nothing outside the database."""
 

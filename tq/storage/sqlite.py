@@ -287,6 +287,9 @@ class SqliteDriver:
     def autopsy(self, session: SqliteSession, worker: WorkerRecord) -> Autopsy | None:
         return presence.autopsy(self.folder, worker)
 
+    def seems_dead(self, session: SqliteSession, worker: WorkerRecord) -> bool:
+        return presence.autopsy(self.folder, worker) is not None
+
     def bury(self, worker: WorkerRecord) -> None:
         presence.bury(self.folder, worker.id)
 

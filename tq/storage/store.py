@@ -6,7 +6,6 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any
 
 from tq import ratelimit
 from tq.models import (
@@ -26,7 +25,10 @@ from tq.models import (
     to_cancelled,
 )
 from tq.storage.driver import Autopsy, Driver, Presence, Row, Session
+from tq.storage.minutes import Minutes
+from tq.storage.observer import Observer
 from tq.storage.operators import OperatorStore
+from tq.storage.rows import task_of
 from tq.storage.settings import read_settings
 
 _PROMOTED_AT_ONCE = 1000
@@ -39,6 +41,8 @@ class Store:
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self.operators = OperatorStore(driver)
+        self.observer = Observer(driver)
+        self.minutes = Minutes(driver)
 
     # --- accepting -----------------------------------------------------------------------------------------------
 
@@ -333,13 +337,6 @@ def _end_of(task: ClaimedTask, worker: WorkerRecord, autopsy: Autopsy) -> Outcom
     if autopsy.started is None or (task.id, task.version) in autopsy.started:
         return Crashed(f"worker {worker.pid} on {worker.host} died while it ran this task")
     return Released()
-
-
-def task_of(row: Row) -> Task:
-    values: list[Any] = list(row)
-    for column in (2, 7):  # input and output
-        values[column] = None if values[column] is None else json.loads(values[column])
-    return Task(*values)
 
 
 def _count(session: Session) -> QueueStats:

@@ -165,3 +165,58 @@ SELECT id, at, actor, action, target, count FROM {schema}.tq_actions WHERE id < 
 -- name: drop_actions
 -- Forgets what was changed long ago.
 DELETE FROM {schema}.tq_actions WHERE id < $1::text;
+
+-- name: type_names
+-- All types that have tasks, each found in the index behind the one before.
+WITH RECURSIVE names (type) AS (
+    SELECT min(type) FROM {schema}.tasks
+    UNION ALL
+    SELECT (SELECT min(type) FROM {schema}.tasks WHERE tasks.type > names.type) FROM names WHERE names.type IS NOT NULL)
+SELECT type FROM names WHERE type IS NOT NULL;
+
+-- name: ready_of_type
+-- How many tasks of a type are ready, as far as a number.
+SELECT count(*) FROM (
+    SELECT 1 FROM {schema}.tasks WHERE type = $1::text AND status = 'to-do' AND run_after IS NULL LIMIT $2::bigint) AS few;
+
+-- name: next_of_type
+-- Since when the ready task waits that is the next of its type.
+SELECT coalesce(ready_at, created_at) FROM {schema}.tasks WHERE type = $1::text AND status = 'to-do' AND run_after IS NULL
+ORDER BY priority DESC, id LIMIT 1;
+
+-- name: count_waiting_few
+-- Scheduled tasks and retries by type, of so many that are looked at.
+SELECT type, status, count(*) FROM (
+    SELECT type, status FROM {schema}.tasks WHERE run_after IS NOT NULL LIMIT $1::bigint) AS few
+GROUP BY type, status;
+
+-- name: all_buckets_now
+-- The token buckets.
+SELECT type, tokens, filled_at FROM {schema}.rate_buckets;
+
+-- name: add_to_minute
+-- Adds to what happened in a minute.
+INSERT INTO {schema}.tq_minutes AS kept (minute, type, what, count) VALUES ($1::bigint, $2::text, $3::text, $4::bigint)
+ON CONFLICT (minute, type, what) DO UPDATE SET count = kept.count + excluded.count;
+
+-- name: put_minute
+-- Says how often something happened in a minute, for whoever counts first.
+INSERT INTO {schema}.tq_minutes (minute, type, what, count) VALUES ($1::bigint, $2::text, $3::text, $4::bigint) ON CONFLICT DO NOTHING;
+
+-- name: read_minutes
+-- What happened from a minute on.
+SELECT minute, type, what, count FROM {schema}.tq_minutes WHERE minute >= $1::bigint AND minute <= $2::bigint ORDER BY minute, type, what;
+
+-- name: last_minute_counted
+-- The last minute whose new tasks were counted.
+SELECT minute FROM {schema}.tq_minutes WHERE type = '' AND what = 'counted' ORDER BY minute DESC LIMIT 1;
+
+-- name: count_added
+-- How many tasks of each type were made between two ids, of so many that are looked at.
+SELECT type, count(*) FROM (
+    SELECT type FROM {schema}.tasks WHERE id >= $1::text AND id < $2::text LIMIT $3::bigint) AS made
+GROUP BY type;
+
+-- name: drop_minutes
+-- Forgets what happened long ago.
+DELETE FROM {schema}.tq_minutes WHERE minute < $1::bigint;

@@ -79,8 +79,9 @@ WITH held AS MATERIALIZED (SELECT pg_advisory_xact_lock(hashtextextended('{schem
 SELECT {time} FROM held;
 
 -- name: running_of_type
--- How many tasks of a type run anywhere: the running rows themselves, so that no counter can leak.
-SELECT count(*) FROM {schema}.tasks WHERE status = 'in-progress' AND type = $1;
+-- How many tasks of a type run anywhere: the running rows themselves, so that no counter can leak. It reads the index of
+-- running tasks, and not that of the type.
+SELECT count(*) FROM {schema}.tasks WHERE status = 'in-progress' AND type || '' = $1;
 
 -- name: owned_by
 -- What a worker has claimed and not settled.

@@ -65,7 +65,7 @@ ORDER BY id DESC LIMIT ?3;
 SELECT id, type, coalesce(input, (SELECT input FROM task_inputs WHERE task_id = id)), status, version,
     attempts, last_attempt_at, output, error, run_after, created_at, updated_at, completed_at, priority, key, max_attempts,
     timeout, crashes, worker_id, cancelled_by, ready_at
-FROM tasks
+FROM tasks INDEXED BY tasks_of_type
 WHERE type = ?4 AND id < ?1 AND id >= ?2
     AND (?5 IS NULL OR CASE
         WHEN status = 'to-do' THEN CASE WHEN run_after IS NULL THEN 'ready' ELSE 'scheduled' END
@@ -121,7 +121,7 @@ SELECT id FROM tasks WHERE id < ?1 AND id >= ?2 ORDER BY id DESC LIMIT 1 OFFSET 
 
 -- name: reach_of_type
 -- The same, of one type.
-SELECT id FROM tasks WHERE type = ?4 AND id < ?1 AND id >= ?2 ORDER BY id DESC LIMIT 1 OFFSET ?3;
+SELECT id FROM tasks INDEXED BY tasks_of_type WHERE type = ?4 AND id < ?1 AND id >= ?2 ORDER BY id DESC LIMIT 1 OFFSET ?3;
 
 -- name: put_setting
 -- Sets what holds for a type in every process.
@@ -142,12 +142,12 @@ SELECT id, host, pid, identity, started_at, about FROM workers ORDER BY id;
 
 -- name: running_by_worker
 -- What each worker has claimed and not settled.
-SELECT worker_id, id, type, last_attempt_at, attempts FROM tasks WHERE status = 'in-progress' ORDER BY worker_id, id;
+SELECT worker_id, id, type, last_attempt_at, attempts FROM tasks INDEXED BY tasks_running WHERE status = 'in-progress' ORDER BY worker_id, id;
 
 -- name: ready_before
 -- How many ready tasks of a type go before one of this priority and id, as far as a number.
 SELECT count(*) FROM (
-    SELECT 1 FROM tasks WHERE type = ?1 AND status = 'to-do' AND run_after IS NULL
+    SELECT 1 FROM tasks INDEXED BY tasks_ready WHERE type = ?1 AND status = 'to-do' AND run_after IS NULL
         AND (priority > ?2 OR (priority = ?2 AND id < ?3)) LIMIT ?4) AS few;
 
 -- name: record_action
@@ -161,3 +161,58 @@ SELECT id, at, actor, action, target, count FROM tq_actions WHERE id < ?1 ORDER 
 -- name: drop_actions
 -- Forgets what was changed long ago.
 DELETE FROM tq_actions WHERE id < ?1;
+
+-- name: type_names
+-- All types that have tasks, each found in the index behind the one before.
+WITH RECURSIVE names (type) AS (
+    SELECT min(type) FROM tasks
+    UNION ALL
+    SELECT (SELECT min(type) FROM tasks WHERE tasks.type > names.type) FROM names WHERE names.type IS NOT NULL)
+SELECT type FROM names WHERE type IS NOT NULL;
+
+-- name: ready_of_type
+-- How many tasks of a type are ready, as far as a number.
+SELECT count(*) FROM (
+    SELECT 1 FROM tasks INDEXED BY tasks_ready WHERE type = ?1 AND status = 'to-do' AND run_after IS NULL LIMIT ?2) AS few;
+
+-- name: next_of_type
+-- Since when the ready task waits that is the next of its type.
+SELECT coalesce(ready_at, created_at) FROM tasks INDEXED BY tasks_ready WHERE type = ?1 AND status = 'to-do' AND run_after IS NULL
+ORDER BY priority DESC, id LIMIT 1;
+
+-- name: count_waiting_few
+-- Scheduled tasks and retries by type, of so many that are looked at.
+SELECT type, status, count(*) FROM (
+    SELECT type, status FROM tasks INDEXED BY tasks_due WHERE run_after IS NOT NULL LIMIT ?1) AS few
+GROUP BY type, status;
+
+-- name: all_buckets_now
+-- The token buckets.
+SELECT type, tokens, filled_at FROM rate_buckets;
+
+-- name: add_to_minute
+-- Adds to what happened in a minute.
+INSERT INTO tq_minutes AS kept (minute, type, what, count) VALUES (?1, ?2, ?3, ?4)
+ON CONFLICT (minute, type, what) DO UPDATE SET count = kept.count + excluded.count;
+
+-- name: put_minute
+-- Says how often something happened in a minute, for whoever counts first.
+INSERT INTO tq_minutes (minute, type, what, count) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING;
+
+-- name: read_minutes
+-- What happened from a minute on.
+SELECT minute, type, what, count FROM tq_minutes WHERE minute >= ?1 AND minute <= ?2 ORDER BY minute, type, what;
+
+-- name: last_minute_counted
+-- The last minute whose new tasks were counted.
+SELECT minute FROM tq_minutes WHERE type = '' AND what = 'counted' ORDER BY minute DESC LIMIT 1;
+
+-- name: count_added
+-- How many tasks of each type were made between two ids, of so many that are looked at.
+SELECT type, count(*) FROM (
+    SELECT type FROM tasks WHERE id >= ?1 AND id < ?2 LIMIT ?3) AS made
+GROUP BY type;
+
+-- name: drop_minutes
+-- Forgets what happened long ago.
+DELETE FROM tq_minutes WHERE minute < ?1;

@@ -58,8 +58,9 @@ ON CONFLICT (type, status) DO UPDATE SET count = count + excluded.count;
 SELECT NULL WHERE ?1 IS NOT NULL;
 
 -- name: running_of_type
--- How many tasks of a type run anywhere: the running rows themselves, so that no counter can leak.
-SELECT count(*) FROM tasks WHERE status = 'in-progress' AND type = ?1;
+-- How many tasks of a type run anywhere: the running rows themselves, so that no counter can leak. It reads the index of
+-- running tasks, and not that of the type.
+SELECT count(*) FROM tasks WHERE status = 'in-progress' AND +type = ?1;
 
 -- name: owned_by
 -- What a worker has claimed and not settled.
@@ -88,11 +89,11 @@ SELECT type, count(*) FROM tasks WHERE status = 'to-do' AND run_after IS NULL GR
 
 -- name: count_waiting
 -- Scheduled tasks and retries by type.
-SELECT type, status, count(*) FROM tasks WHERE run_after IS NOT NULL GROUP BY type, status;
+SELECT type, status, count(*) FROM tasks WHERE run_after IS NOT NULL GROUP BY +type, status;
 
 -- name: count_running
 -- Claimed tasks by type.
-SELECT type, count(*) FROM tasks WHERE status = 'in-progress' GROUP BY type;
+SELECT type, count(*) FROM tasks WHERE status = 'in-progress' GROUP BY +type;
 
 -- name: count_ended
 -- The kept counts of ended tasks.
