@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 from tests.simulation.database import Change
 from tests.simulation.history import Row
 from tq.models import WorkerRecord
-from tq.storage import sql, sqlite_file
+from tq.storage import sqlite_file
 from tq.storage.driver import Autopsy
 from tq.storage.presence import SUFFIX, LockFilePresence
-from tq.storage.sqlite import SqliteDriver, SqliteSession
+from tq.storage.sqlite import SqliteDriver, SqliteSession, known_statements
 from tq.storage.write_lock import WriteLock
 
 if TYPE_CHECKING:
     from tests.simulation.processes import Process
 
-STATEMENTS = sql.statements("sqlite")
+STATEMENTS = known_statements()
 MEMORY = Path("/dev/shm")
 
 
