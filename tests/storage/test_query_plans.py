@@ -39,12 +39,12 @@ INDEXES = {
     "hasten": {"PRIMARY KEY"},
     "delete_ended": {"PRIMARY KEY"},
     "page": {"PRIMARY KEY", "sqlite_autoindex_task_inputs_1"},
-    "page_of_type": {"tasks_of_type", "sqlite_autoindex_task_inputs_1"},
+    "page_of_type": {"PRIMARY KEY", "tasks_ready", "tasks_due", "tasks_running", "tasks_ended"},
     "page_of_few": {"PRIMARY KEY", "tasks_ready", "tasks_due", "tasks_running", "tasks_given_up"},
     "count_few": {"tasks_ready", "tasks_due", "tasks_running", "tasks_given_up"},
     "reach": {"PRIMARY KEY"},
-    "reach_of_type": {"tasks_of_type"},
-    "type_names": {"tasks_of_type"},
+    "reach_of_type": {"tasks_ended"},
+    "type_names": {"tasks_ready"},
     "running_by_worker": {"tasks_running"},
     "ready_before": {"tasks_ready"},
     "ready_of_type": {"tasks_ready"},
@@ -53,7 +53,16 @@ INDEXES = {
     "count_added": {"PRIMARY KEY"},
 }
 # By type, from an index that is ordered otherwise and holds few rows, or by id, of rows that are few.
-GROUPS = {"count_waiting", "count_running", "count_waiting_few", "count_added", "page_of_few", "running_by_worker"}
+GROUPS = {
+    "count_waiting",
+    "count_running",
+    "count_waiting_few",
+    "count_added",
+    "page_of_few",
+    "page_of_type",
+    "running_by_worker",
+    "type_names",
+}
 
 
 @pytest.fixture(scope="module", params=["as it is", "analysed"])

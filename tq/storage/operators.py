@@ -114,25 +114,33 @@ class OperatorStore:
 
 
 def _page(session: Session, wanted: TaskFilter, limit: int) -> tuple[list[Row], str | None]:
-    between = (wanted.below_id, wanted.from_id)
+    """By the index that holds the fewest tasks beside the wanted ones."""
     states = None if wanted.states is None else _json(wanted.states)
     pattern = None if wanted.text is None else f"%{_escaped(wanted.text)}%"
     rest = (limit, wanted.type, states, pattern, wanted.error)
-    if wanted.states is not None and _are_few(session, wanted.states):
-        rows = session.rows("page_of_few", (*between, *rest))
-        return rows, rows[-1][0] if len(rows) == limit else None
-    suffix, of_type = ("", ()) if wanted.type is None else ("_of_type", (wanted.type,))
-    reach = session.rows(f"reach{suffix}", (*between, _REACH, *of_type))
-    end = reach[0][0] if reach else wanted.from_id
-    rows = session.rows(f"page{suffix}", (wanted.below_id, end, *rest))
-    return rows, rows[-1][0] if len(rows) == limit else end if reach else None
+    if wanted.states is not None and "success" not in wanted.states and _are_few(session, wanted.states):
+        rows, end = session.rows("page_of_few", (wanted.below_id, wanted.from_id, *rest)), None
+    elif wanted.type is not None and _are_few(session, ("scheduled", "in-progress"), wanted.type):
+        all_match = (states, pattern, wanted.error) == (None, None, None)
+        most = limit if all_match else _REACH
+        end = _end(session.rows("reach_of_type", (wanted.below_id, wanted.from_id, most, wanted.type)))
+        rows = session.rows("page_of_type", (wanted.below_id, end or wanted.from_id, *rest, most + 1))
+    else:
+        end = _end(session.rows("reach", (wanted.below_id, wanted.from_id, _REACH)))
+        rows = session.rows("page", (wanted.below_id, end or wanted.from_id, *rest))
+    return rows, rows[-1][0] if len(rows) == limit else end
 
 
-def _are_few(session: Session, states: Sequence[str]) -> bool:
-    if "success" in states:
-        return False
+def _end(reach: list[Row]) -> str | None:
+    """Where a page ends that has looked far enough; None if it has come to the end."""
+    return reach[0][0] if reach else None
+
+
+def _are_few(session: Session, states: Sequence[str], ready_type: str | None = None) -> bool:
+    """Whether each of these states, and the ready tasks of a type, can be read whole."""
     counts: dict[str, int] = dict(session.rows("count_few", (_FEW + 1,)))
-    return all(counts[_INDEX_OF[state]] <= _FEW for state in states)
+    ready = session.rows("ready_of_type", (ready_type, _FEW + 1))[0][0] if ready_type is not None else 0
+    return ready <= _FEW and all(counts[_INDEX_OF[state]] <= _FEW for state in states)
 
 
 def _escaped(text: str) -> str:

@@ -62,22 +62,6 @@ WHERE id < $1::text AND id >= $2::text AND ($4::text IS NULL OR type = $4::text)
     AND ($7::text IS NULL OR error = $7::text)
 ORDER BY id DESC LIMIT $3::bigint;
 
--- name: page_of_type
--- The same, of one type.
-SELECT id, type, coalesce(input, (SELECT input FROM {schema}.task_inputs WHERE task_id = id)), status, version,
-    attempts, last_attempt_at, output, error, run_after, created_at, updated_at, completed_at, priority, key,
-    max_attempts, timeout, crashes, worker_id, cancelled_by, ready_at
-FROM {schema}.tasks
-WHERE type = $4::text AND id < $1::text AND id >= $2::text
-    AND ($5::text IS NULL OR $5::jsonb ? CASE
-        WHEN status = 'to-do' THEN CASE WHEN run_after IS NULL THEN 'ready' ELSE 'scheduled' END
-        WHEN status = 'failed' THEN CASE WHEN completed_at IS NULL THEN 'retrying' ELSE 'dead' END
-        ELSE status END)
-    AND ($6::text IS NULL OR error ILIKE $6::text ESCAPE '\'
-        OR coalesce(input, (SELECT input FROM {schema}.task_inputs WHERE task_id = id)) ILIKE $6::text ESCAPE '\')
-    AND ($7::text IS NULL OR error = $7::text)
-ORDER BY id DESC LIMIT $3::bigint;
-
 -- name: page_of_few
 -- The same, of states in which there are few tasks.
 SELECT id, type, coalesce(input, (SELECT input FROM {schema}.task_inputs WHERE task_id = id)), status, version,
@@ -88,7 +72,8 @@ WHERE id IN (
         SELECT id FROM {schema}.tasks
         WHERE status = 'to-do' AND run_after IS NULL AND $5::jsonb ? 'ready'
         UNION ALL SELECT id FROM {schema}.tasks
-        WHERE run_after IS NOT NULL AND ($5::jsonb ? 'scheduled' OR $5::jsonb ? 'retrying')
+        WHERE run_after IS NOT NULL
+            AND ($5::jsonb ? 'scheduled' OR $5::jsonb ? 'retrying')
         UNION ALL SELECT id FROM {schema}.tasks
         WHERE status = 'in-progress' AND $5::jsonb ? 'in-progress'
         UNION ALL SELECT id FROM {schema}.tasks
@@ -103,6 +88,48 @@ WHERE id IN (
         OR coalesce(input, (SELECT input FROM {schema}.task_inputs WHERE task_id = id)) ILIKE $6::text ESCAPE '\')
     AND ($7::text IS NULL OR error = $7::text)
 ORDER BY id DESC LIMIT $3::bigint;
+
+-- name: page_of_type
+-- The same, of a type of which few tasks have not ended.
+SELECT id, type, coalesce(input, (SELECT input FROM {schema}.task_inputs WHERE task_id = id)), status, version,
+    attempts, last_attempt_at, output, error, run_after, created_at, updated_at, completed_at, priority, key,
+    max_attempts, timeout, crashes, worker_id, cancelled_by, ready_at
+FROM {schema}.tasks
+WHERE id IN (
+        SELECT id FROM {schema}.tasks
+        WHERE type = $4::text AND status = 'to-do' AND run_after IS NULL
+        UNION ALL SELECT id FROM {schema}.tasks WHERE type = $4::text AND run_after IS NOT NULL
+        UNION ALL SELECT id FROM {schema}.tasks WHERE type = $4::text AND status = 'in-progress'
+        UNION ALL SELECT id FROM (
+            SELECT id FROM {schema}.tasks
+            WHERE type = $4::text AND completed_at IS NOT NULL AND id < $1::text AND id >= $2::text
+            ORDER BY id DESC LIMIT $8::bigint) AS ended)
+    AND id < $1::text AND id >= $2::text AND ($4::text IS NULL OR type = $4::text)
+    AND ($5::text IS NULL OR $5::jsonb ? CASE
+        WHEN status = 'to-do' THEN CASE WHEN run_after IS NULL THEN 'ready' ELSE 'scheduled' END
+        WHEN status = 'failed' THEN CASE WHEN completed_at IS NULL THEN 'retrying' ELSE 'dead' END
+        ELSE status END)
+    AND ($6::text IS NULL OR error ILIKE $6::text ESCAPE '\'
+        OR coalesce(input, (SELECT input FROM {schema}.task_inputs WHERE task_id = id)) ILIKE $6::text ESCAPE '\')
+    AND ($7::text IS NULL OR error = $7::text)
+ORDER BY id DESC LIMIT $3::bigint;
+
+-- name: reach_of_type
+-- The last of so many ended tasks of a type below an id.
+SELECT id FROM {schema}.tasks
+WHERE type = $4::text AND completed_at IS NOT NULL AND id < $1::text AND id >= $2::text
+ORDER BY id DESC LIMIT 1 OFFSET $3::bigint;
+
+-- name: type_names
+-- All types that have tasks that are ready, each found in the index behind the one before, or that have ended.
+WITH RECURSIVE names (type) AS (
+    SELECT min(type) FROM {schema}.tasks WHERE status = 'to-do' AND run_after IS NULL
+    UNION ALL
+    SELECT (SELECT min(type) FROM {schema}.tasks
+        WHERE status = 'to-do' AND run_after IS NULL AND tasks.type > names.type)
+    FROM names WHERE names.type IS NOT NULL)
+SELECT type FROM names WHERE type IS NOT NULL
+UNION SELECT type FROM {schema}.finished_counts WHERE count != 0;
 
 -- name: count_few
 -- How many tasks there are in each state but success, as far as a number.
@@ -119,11 +146,6 @@ UNION ALL SELECT 'given up', (SELECT count(*) FROM (
 -- name: reach
 -- The last of so many tasks below an id: how far one page looks.
 SELECT id FROM {schema}.tasks WHERE id < $1::text AND id >= $2::text ORDER BY id DESC LIMIT 1 OFFSET $3::bigint;
-
--- name: reach_of_type
--- The same, of one type.
-SELECT id FROM {schema}.tasks WHERE type = $4::text AND id < $1::text AND id >= $2::text
-ORDER BY id DESC LIMIT 1 OFFSET $3::bigint;
 
 -- name: put_setting
 -- Sets what holds for a type in every process.
@@ -160,28 +182,23 @@ VALUES ($1::text, $2::float8, $3::text, $4::text, $5::text, $6::bigint);
 
 -- name: list_actions
 -- What was changed, the newest first.
-SELECT id, at, actor, action, target, count FROM {schema}.tq_actions WHERE id < $1::text ORDER BY id DESC LIMIT $2::bigint;
+SELECT id, at, actor, action, target, count FROM {schema}.tq_actions WHERE id < $1::text
+ORDER BY id DESC LIMIT $2::bigint;
 
 -- name: drop_actions
 -- Forgets what was changed long ago.
 DELETE FROM {schema}.tq_actions WHERE id < $1::text;
 
--- name: type_names
--- All types that have tasks, each found in the index behind the one before.
-WITH RECURSIVE names (type) AS (
-    SELECT min(type) FROM {schema}.tasks
-    UNION ALL
-    SELECT (SELECT min(type) FROM {schema}.tasks WHERE tasks.type > names.type) FROM names WHERE names.type IS NOT NULL)
-SELECT type FROM names WHERE type IS NOT NULL;
-
 -- name: ready_of_type
 -- How many tasks of a type are ready, as far as a number.
 SELECT count(*) FROM (
-    SELECT 1 FROM {schema}.tasks WHERE type = $1::text AND status = 'to-do' AND run_after IS NULL LIMIT $2::bigint) AS few;
+    SELECT 1 FROM {schema}.tasks WHERE type = $1::text AND status = 'to-do' AND run_after IS NULL
+    LIMIT $2::bigint) AS few;
 
 -- name: next_of_type
 -- Since when the ready task waits that is the next of its type.
-SELECT coalesce(ready_at, created_at) FROM {schema}.tasks WHERE type = $1::text AND status = 'to-do' AND run_after IS NULL
+SELECT coalesce(ready_at, created_at) FROM {schema}.tasks
+WHERE type = $1::text AND status = 'to-do' AND run_after IS NULL
 ORDER BY priority DESC, id LIMIT 1;
 
 -- name: count_waiting_few
@@ -201,11 +218,13 @@ ON CONFLICT (minute, type, what) DO UPDATE SET count = kept.count + excluded.cou
 
 -- name: put_minute
 -- Says how often something happened in a minute, for whoever counts first.
-INSERT INTO {schema}.tq_minutes (minute, type, what, count) VALUES ($1::bigint, $2::text, $3::text, $4::bigint) ON CONFLICT DO NOTHING;
+INSERT INTO {schema}.tq_minutes (minute, type, what, count) VALUES ($1::bigint, $2::text, $3::text, $4::bigint)
+ON CONFLICT DO NOTHING;
 
 -- name: read_minutes
 -- What happened from a minute on.
-SELECT minute, type, what, count FROM {schema}.tq_minutes WHERE minute >= $1::bigint AND minute <= $2::bigint ORDER BY minute, type, what;
+SELECT minute, type, what, count FROM {schema}.tq_minutes WHERE minute >= $1::bigint AND minute <= $2::bigint
+ORDER BY minute, type, what;
 
 -- name: last_minute_counted
 -- The last minute whose new tasks were counted.

@@ -46,8 +46,8 @@ DELETE FROM attempts WHERE task_id IN (SELECT value FROM json_each(?1));
 -- name: page
 -- A page of the tasks between two ids that match, the newest first. The first parameters are those of every page: below
 -- and from which id, how many, of which type, in which of these states, with which text or error.
-SELECT id, type, coalesce(input, (SELECT input FROM task_inputs WHERE task_id = id)), status, version,
-    attempts, last_attempt_at, output, error, run_after, created_at, updated_at, completed_at, priority, key, max_attempts,
+SELECT id, type, coalesce(input, (SELECT input FROM task_inputs WHERE task_id = id)), status, version, attempts,
+    last_attempt_at, output, error, run_after, created_at, updated_at, completed_at, priority, key, max_attempts,
     timeout, crashes, worker_id, cancelled_by, ready_at
 FROM tasks
 WHERE id < ?1 AND id >= ?2 AND (?4 IS NULL OR type = ?4)
@@ -60,26 +60,10 @@ WHERE id < ?1 AND id >= ?2 AND (?4 IS NULL OR type = ?4)
     AND (?7 IS NULL OR error = ?7)
 ORDER BY id DESC LIMIT ?3;
 
--- name: page_of_type
--- The same, of one type.
-SELECT id, type, coalesce(input, (SELECT input FROM task_inputs WHERE task_id = id)), status, version,
-    attempts, last_attempt_at, output, error, run_after, created_at, updated_at, completed_at, priority, key, max_attempts,
-    timeout, crashes, worker_id, cancelled_by, ready_at
-FROM tasks INDEXED BY tasks_of_type
-WHERE type = ?4 AND id < ?1 AND id >= ?2
-    AND (?5 IS NULL OR CASE
-        WHEN status = 'to-do' THEN CASE WHEN run_after IS NULL THEN 'ready' ELSE 'scheduled' END
-        WHEN status = 'failed' THEN CASE WHEN completed_at IS NULL THEN 'retrying' ELSE 'dead' END
-        ELSE status END IN (SELECT value FROM json_each(?5)))
-    AND (?6 IS NULL OR error LIKE ?6 ESCAPE '\'
-        OR coalesce(input, (SELECT input FROM task_inputs WHERE task_id = id)) LIKE ?6 ESCAPE '\')
-    AND (?7 IS NULL OR error = ?7)
-ORDER BY id DESC LIMIT ?3;
-
 -- name: page_of_few
 -- The same, of states in which there are few tasks.
-SELECT id, type, coalesce(input, (SELECT input FROM task_inputs WHERE task_id = id)), status, version,
-    attempts, last_attempt_at, output, error, run_after, created_at, updated_at, completed_at, priority, key, max_attempts,
+SELECT id, type, coalesce(input, (SELECT input FROM task_inputs WHERE task_id = id)), status, version, attempts,
+    last_attempt_at, output, error, run_after, created_at, updated_at, completed_at, priority, key, max_attempts,
     timeout, crashes, worker_id, cancelled_by, ready_at
 FROM tasks
 WHERE id IN (
@@ -103,6 +87,48 @@ WHERE id IN (
     AND (?7 IS NULL OR error = ?7)
 ORDER BY id DESC LIMIT ?3;
 
+-- name: page_of_type
+-- The same, of a type of which few tasks have not ended.
+SELECT id, type, coalesce(input, (SELECT input FROM task_inputs WHERE task_id = id)), status, version, attempts,
+    last_attempt_at, output, error, run_after, created_at, updated_at, completed_at, priority, key, max_attempts,
+    timeout, crashes, worker_id, cancelled_by, ready_at
+FROM tasks
+WHERE id IN (
+        SELECT id FROM tasks INDEXED BY tasks_ready
+        WHERE type = ?4 AND status = 'to-do' AND run_after IS NULL
+        UNION ALL SELECT id FROM tasks INDEXED BY tasks_due WHERE type = ?4 AND run_after IS NOT NULL
+        UNION ALL SELECT id FROM tasks INDEXED BY tasks_running WHERE type = ?4 AND status = 'in-progress'
+        UNION ALL SELECT id FROM (
+            SELECT id FROM tasks INDEXED BY tasks_ended
+            WHERE type = ?4 AND completed_at IS NOT NULL AND id < ?1 AND id >= ?2
+            ORDER BY id DESC LIMIT ?8) AS ended)
+    AND id < ?1 AND id >= ?2 AND (?4 IS NULL OR type = ?4)
+    AND (?5 IS NULL OR CASE
+        WHEN status = 'to-do' THEN CASE WHEN run_after IS NULL THEN 'ready' ELSE 'scheduled' END
+        WHEN status = 'failed' THEN CASE WHEN completed_at IS NULL THEN 'retrying' ELSE 'dead' END
+        ELSE status END IN (SELECT value FROM json_each(?5)))
+    AND (?6 IS NULL OR error LIKE ?6 ESCAPE '\'
+        OR coalesce(input, (SELECT input FROM task_inputs WHERE task_id = id)) LIKE ?6 ESCAPE '\')
+    AND (?7 IS NULL OR error = ?7)
+ORDER BY id DESC LIMIT ?3;
+
+-- name: reach_of_type
+-- The last of so many ended tasks of a type below an id.
+SELECT id FROM tasks INDEXED BY tasks_ended
+WHERE type = ?4 AND completed_at IS NOT NULL AND id < ?1 AND id >= ?2
+ORDER BY id DESC LIMIT 1 OFFSET ?3;
+
+-- name: type_names
+-- All types that have tasks that are ready, each found in the index behind the one before, or that have ended.
+WITH RECURSIVE names (type) AS (
+    SELECT min(type) FROM tasks INDEXED BY tasks_ready WHERE status = 'to-do' AND run_after IS NULL
+    UNION ALL
+    SELECT (SELECT min(type) FROM tasks INDEXED BY tasks_ready
+        WHERE status = 'to-do' AND run_after IS NULL AND tasks.type > names.type)
+    FROM names WHERE names.type IS NOT NULL)
+SELECT type FROM names WHERE type IS NOT NULL
+UNION SELECT type FROM finished_counts WHERE count != 0;
+
 -- name: count_few
 -- How many tasks there are in each state but success, as far as a number.
 SELECT 'ready', (SELECT count(*) FROM (
@@ -118,10 +144,6 @@ UNION ALL SELECT 'given up', (SELECT count(*) FROM (
 -- name: reach
 -- The last of so many tasks below an id: how far one page looks.
 SELECT id FROM tasks WHERE id < ?1 AND id >= ?2 ORDER BY id DESC LIMIT 1 OFFSET ?3;
-
--- name: reach_of_type
--- The same, of one type.
-SELECT id FROM tasks INDEXED BY tasks_of_type WHERE type = ?4 AND id < ?1 AND id >= ?2 ORDER BY id DESC LIMIT 1 OFFSET ?3;
 
 -- name: put_setting
 -- Sets what holds for a type in every process.
@@ -142,7 +164,8 @@ SELECT id, host, pid, identity, started_at, about FROM workers ORDER BY id;
 
 -- name: running_by_worker
 -- What each worker has claimed and not settled.
-SELECT worker_id, id, type, last_attempt_at, attempts FROM tasks INDEXED BY tasks_running WHERE status = 'in-progress' ORDER BY worker_id, id;
+SELECT worker_id, id, type, last_attempt_at, attempts FROM tasks INDEXED BY tasks_running
+WHERE status = 'in-progress' ORDER BY worker_id, id;
 
 -- name: ready_before
 -- How many ready tasks of a type go before one of this priority and id, as far as a number.
@@ -162,22 +185,16 @@ SELECT id, at, actor, action, target, count FROM tq_actions WHERE id < ?1 ORDER 
 -- Forgets what was changed long ago.
 DELETE FROM tq_actions WHERE id < ?1;
 
--- name: type_names
--- All types that have tasks, each found in the index behind the one before.
-WITH RECURSIVE names (type) AS (
-    SELECT min(type) FROM tasks
-    UNION ALL
-    SELECT (SELECT min(type) FROM tasks WHERE tasks.type > names.type) FROM names WHERE names.type IS NOT NULL)
-SELECT type FROM names WHERE type IS NOT NULL;
-
 -- name: ready_of_type
 -- How many tasks of a type are ready, as far as a number.
 SELECT count(*) FROM (
-    SELECT 1 FROM tasks INDEXED BY tasks_ready WHERE type = ?1 AND status = 'to-do' AND run_after IS NULL LIMIT ?2) AS few;
+    SELECT 1 FROM tasks INDEXED BY tasks_ready WHERE type = ?1 AND status = 'to-do' AND run_after IS NULL
+    LIMIT ?2) AS few;
 
 -- name: next_of_type
 -- Since when the ready task waits that is the next of its type.
-SELECT coalesce(ready_at, created_at) FROM tasks INDEXED BY tasks_ready WHERE type = ?1 AND status = 'to-do' AND run_after IS NULL
+SELECT coalesce(ready_at, created_at) FROM tasks INDEXED BY tasks_ready
+WHERE type = ?1 AND status = 'to-do' AND run_after IS NULL
 ORDER BY priority DESC, id LIMIT 1;
 
 -- name: count_waiting_few

@@ -5,7 +5,8 @@ ALTER TABLE tasks ADD COLUMN cancelled_by TEXT;
 -- Since when the task may run, where that is not since it was added.
 ALTER TABLE tasks ADD COLUMN ready_at REAL;
 
-CREATE INDEX tasks_of_type ON tasks (type, id);
+-- Of tasks that have ended only: an index of all would cost each add, and on PostgreSQL a quarter of a claim (measured).
+CREATE INDEX tasks_ended ON tasks (type, id) WHERE completed_at IS NOT NULL;
 CREATE INDEX tasks_cancelling ON tasks (worker_id) WHERE cancelled_by IS NOT NULL AND status = 'in-progress';
 CREATE INDEX tasks_given_up ON tasks (type, id) WHERE status IN ('failed', 'cancelled') AND completed_at IS NOT NULL;
 
