@@ -133,7 +133,7 @@ class Desk:
         return self._change(store.delete, "delete", task_id, by, wanted, "only what has ended can; cancel it first")
 
     def cleanup(
-        self, older_than: timedelta | float = timedelta(days=7), status: str | Sequence[str] = "success", **rest: Any
+        self, older_than: timedelta | float = 604_800.0, status: str | Sequence[str] = "success", **rest: Any
     ) -> int:
         """Delete tasks that have ended and were added longer ago than this; answers with how many."""
         seconds = older_than.total_seconds() if isinstance(older_than, timedelta) else older_than
