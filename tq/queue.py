@@ -233,9 +233,7 @@ class TaskQueue:
         """Delete what has ended; answers with how many. See `Desk.delete`."""
         return self.desk.delete(task_id, by=by, **wanted)
 
-    def cleanup(
-        self, older_than: timedelta | float = 604_800.0, status: str | Sequence[str] = "success"
-    ) -> int:
+    def cleanup(self, older_than: timedelta | float = 604_800.0, status: str | Sequence[str] = "success") -> int:
         """Delete what has ended and was added longer ago than this; answers with how many."""
         return self.desk.cleanup(older_than, status)
 

@@ -69,16 +69,23 @@ SELECT id, type, coalesce(input, (SELECT input FROM {schema}.task_inputs WHERE t
     max_attempts, timeout, crashes, worker_id, cancelled_by, ready_at
 FROM {schema}.tasks
 WHERE id IN (
-        SELECT id FROM {schema}.tasks
-        WHERE status = 'to-do' AND run_after IS NULL AND $5::jsonb ? 'ready'
-        UNION ALL SELECT id FROM {schema}.tasks
-        WHERE run_after IS NOT NULL
-            AND ($5::jsonb ? 'scheduled' OR $5::jsonb ? 'retrying')
-        UNION ALL SELECT id FROM {schema}.tasks
-        WHERE status = 'in-progress' AND $5::jsonb ? 'in-progress'
-        UNION ALL SELECT id FROM {schema}.tasks
-        WHERE status IN ('failed', 'cancelled') AND completed_at IS NOT NULL
-            AND ($5::jsonb ? 'dead' OR $5::jsonb ? 'cancelled'))
+        SELECT id FROM (
+            SELECT id FROM {schema}.tasks WHERE status = 'to-do' AND run_after IS NULL
+            LIMIT CASE WHEN $5::jsonb ? 'ready' THEN 1000000 ELSE 0 END) AS tasks_ready
+        UNION ALL
+        SELECT id FROM (
+            SELECT id FROM {schema}.tasks WHERE run_after IS NOT NULL
+            LIMIT CASE WHEN $5::jsonb ? 'scheduled'
+                OR $5::jsonb ? 'retrying' THEN 1000000 ELSE 0 END) AS tasks_due
+        UNION ALL
+        SELECT id FROM (
+            SELECT id FROM {schema}.tasks WHERE status = 'in-progress'
+            LIMIT CASE WHEN $5::jsonb ? 'in-progress' THEN 1000000 ELSE 0 END) AS tasks_running
+        UNION ALL
+        SELECT id FROM (
+            SELECT id FROM {schema}.tasks WHERE status IN ('failed', 'cancelled') AND completed_at IS NOT NULL
+            LIMIT CASE WHEN $5::jsonb ? 'dead'
+                OR $5::jsonb ? 'cancelled' THEN 1000000 ELSE 0 END) AS tasks_given_up)
     AND id < $1::text AND id >= $2::text AND ($4::text IS NULL OR type = $4::text)
     AND ($5::text IS NULL OR $5::jsonb ? CASE
         WHEN status = 'to-do' THEN CASE WHEN run_after IS NULL THEN 'ready' ELSE 'scheduled' END

@@ -67,16 +67,24 @@ SELECT id, type, coalesce(input, (SELECT input FROM task_inputs WHERE task_id = 
     timeout, crashes, worker_id, cancelled_by, ready_at
 FROM tasks
 WHERE id IN (
-        SELECT id FROM tasks
-        WHERE status = 'to-do' AND run_after IS NULL AND 'ready' IN (SELECT value FROM json_each(?5))
-        UNION ALL SELECT id FROM tasks
-        WHERE run_after IS NOT NULL
-            AND ('scheduled' IN (SELECT value FROM json_each(?5)) OR 'retrying' IN (SELECT value FROM json_each(?5)))
-        UNION ALL SELECT id FROM tasks
-        WHERE status = 'in-progress' AND 'in-progress' IN (SELECT value FROM json_each(?5))
-        UNION ALL SELECT id FROM tasks
-        WHERE status IN ('failed', 'cancelled') AND completed_at IS NOT NULL
-            AND ('dead' IN (SELECT value FROM json_each(?5)) OR 'cancelled' IN (SELECT value FROM json_each(?5))))
+        SELECT id FROM (
+            SELECT id FROM tasks INDEXED BY tasks_ready WHERE status = 'to-do' AND run_after IS NULL
+            LIMIT CASE WHEN 'ready' IN (SELECT value FROM json_each(?5)) THEN 1000000 ELSE 0 END) AS tasks_ready
+        UNION ALL
+        SELECT id FROM (
+            SELECT id FROM tasks INDEXED BY tasks_due WHERE run_after IS NOT NULL
+            LIMIT CASE WHEN 'scheduled' IN (SELECT value FROM json_each(?5))
+                OR 'retrying' IN (SELECT value FROM json_each(?5)) THEN 1000000 ELSE 0 END) AS tasks_due
+        UNION ALL
+        SELECT id FROM (
+            SELECT id FROM tasks INDEXED BY tasks_running WHERE status = 'in-progress'
+            LIMIT CASE WHEN 'in-progress' IN (SELECT value FROM json_each(?5)) THEN 1000000 ELSE 0 END) AS tasks_running
+        UNION ALL
+        SELECT id FROM (
+            SELECT id FROM tasks INDEXED BY tasks_given_up
+            WHERE status IN ('failed', 'cancelled') AND completed_at IS NOT NULL
+            LIMIT CASE WHEN 'dead' IN (SELECT value FROM json_each(?5))
+                OR 'cancelled' IN (SELECT value FROM json_each(?5)) THEN 1000000 ELSE 0 END) AS tasks_given_up)
     AND id < ?1 AND id >= ?2 AND (?4 IS NULL OR type = ?4)
     AND (?5 IS NULL OR CASE
         WHEN status = 'to-do' THEN CASE WHEN run_after IS NULL THEN 'ready' ELSE 'scheduled' END
