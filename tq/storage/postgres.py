@@ -185,9 +185,12 @@ class PostgresDriver:
         with self.connect() as connection:
             try:
                 with connection.transaction():
-                    migrate(connection, self.schema, self._filled_in, self.name)
+                    self._bring_up_to_date(connection)
             except psycopg.Error as error:
                 raise self._translate(error) from error
+
+    def _bring_up_to_date(self, connection: Connection) -> None:
+        migrate(connection, self.schema, self._filled_in, self.name)
 
     # --- transactions --------------------------------------------------------------------------------------------
 
