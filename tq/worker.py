@@ -177,6 +177,7 @@ class Worker:
         self._unsettled = []
         for job, _ in ended:
             self._forget(job)
+        lost = self._really_lost(lost, settlements) if lost else lost
         for task in lost:
             log.warning("task %s was no longer ours when it ended; its result was dropped", task.id)
         for settlement in settlements:
@@ -191,6 +192,20 @@ class Worker:
             self._start(claimed)
         if paused:
             self._give_back(lambda type_: type_ in paused or EVERY_TYPE in paused)
+
+    def _really_lost(self, refused: list[ClaimedTask], settlements: list[Settlement]) -> list[ClaimedTask]:
+        """Without those that are stored already, by an exchange whose answer was lost: they were sent again."""
+        try:
+            stored = [each.task for each in settlements if each.task in refused and self._is_stored(each)]
+        except StorageError:  # nobody can look now
+            return refused
+        return [task for task in refused if task not in stored]
+
+    def _is_stored(self, settlement: Settlement) -> bool:
+        task, transition = settlement.task, settlement.transition
+        found = self._store.get(task.id)
+        meant = (task.version + 1, transition.status, transition.error)
+        return found is not None and (found.version, found.status, found.error) == meant
 
     def _give_back(self, concerns: Callable[[str], bool]) -> list[Job]:
         """Release claimed tasks whose handlers have not started."""

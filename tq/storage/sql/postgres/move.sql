@@ -1,18 +1,30 @@
--- name: make_move_table
+-- name: list_tables
+-- What a schema has that a table could be mistaken for.
+SELECT relname FROM pg_catalog.pg_class JOIN pg_catalog.pg_namespace ON pg_namespace.oid = relnamespace
+WHERE nspname = $1 AND relkind IN ('r', 'p', 'v', 'm', 'f', 'S');
+
+-- name: staging_in_use
+-- One row if what stands in this schema is, or was, a queue that programs use.
+SELECT 1 WHERE EXISTS (SELECT 1 FROM {schema}.tasks) OR EXISTS (SELECT 1 FROM {schema}.workers);
+
+-- name: make_staging_record
 -- Which move fills this schema, and how far it has come.
 CREATE TABLE IF NOT EXISTS {schema}.tq_move (id TEXT NOT NULL, cursor TEXT COLLATE "C" NOT NULL);
 
--- name: read_move
+-- name: read_staging
 -- The move that fills this schema, if any.
 SELECT id, cursor FROM {schema}.tq_move;
 
--- name: begin_move
--- Starts from nothing, whatever an abandoned move has left. Keys are told apart when all is copied.
+-- name: empty_staging
+-- Starts from nothing, whatever an abandoned move has left.
 TRUNCATE {schema}.tasks, {schema}.task_inputs, {schema}.attempts, {schema}.finished_counts, {schema}.workers,
     {schema}.settings, {schema}.rate_buckets, {schema}.tq_move;
+
+-- name: drop_key_index
+-- Keys are told apart when all is copied.
 DROP INDEX IF EXISTS {schema}.tasks_key;
 
--- name: write_move
+-- name: claim_staging
 -- The move that fills this schema from here on.
 INSERT INTO {schema}.tq_move (id, cursor) VALUES ($1, '');
 
@@ -96,17 +108,24 @@ CREATE UNIQUE INDEX IF NOT EXISTS tasks_key ON {schema}.tasks (type, key) WHERE 
 -- Says in the target which move it came by, for a move that was killed right after its last step.
 INSERT INTO {schema}.settings (type, name, value) VALUES ('', 'moved_in', $1);
 
--- name: has_queue
--- One row if the target schema has a queue.
-SELECT 1 FROM pg_catalog.pg_tables WHERE schemaname = $1 AND tablename = 'tasks';
+-- name: lock_migrations
+-- Nobody else makes tables in the target, or opens it, before the transaction ends.
+SELECT pg_advisory_xact_lock(hashtextextended($1, 0));
 
 -- name: read_moved_in
 -- Which move the queue in the target came by, if any.
 SELECT value FROM {target}.settings WHERE type = '' AND name = 'moved_in';
 
--- name: hold_target
--- Keeps everybody out of the queue in the target.
-LOCK TABLE {target}.tasks IN ACCESS EXCLUSIVE MODE;
+-- name: lock_target
+-- Keeps everybody out of the queue in the target, at once or not at all: who waits while it holds something may be what
+-- others wait for.
+LOCK TABLE {target}.tasks, {target}.task_inputs, {target}.attempts, {target}.finished_counts, {target}.workers,
+    {target}.settings, {target}.rate_buckets, {target}.tq_schema IN ACCESS EXCLUSIVE MODE NOWAIT;
+
+-- name: drop_target_tables
+-- Makes room for those that were copied.
+DROP TABLE {target}.tasks, {target}.task_inputs, {target}.attempts, {target}.finished_counts, {target}.workers,
+    {target}.settings, {target}.rate_buckets, {target}.tq_schema;
 
 -- name: target_in_use
 -- One row if the queue in the target has ever had a task.
@@ -117,9 +136,7 @@ SELECT 1 WHERE EXISTS (SELECT 1 FROM {target}.tasks);
 CREATE SCHEMA IF NOT EXISTS {target};
 
 -- name: open_target
--- Puts the copied tables in the place of the target's empty ones, all at once.
-DROP TABLE IF EXISTS {target}.tasks, {target}.task_inputs, {target}.attempts, {target}.finished_counts,
-    {target}.workers, {target}.settings, {target}.rate_buckets, {target}.tq_schema;
+-- Puts the copied tables into the target, all at once.
 ALTER TABLE {schema}.tasks SET SCHEMA {target};
 ALTER TABLE {schema}.task_inputs SET SCHEMA {target};
 ALTER TABLE {schema}.attempts SET SCHEMA {target};
@@ -132,8 +149,10 @@ DROP TABLE {schema}.tq_move;
 DROP SCHEMA {schema};
 
 -- name: drop_staging
--- Forgets a move.
-DROP SCHEMA IF EXISTS {schema} CASCADE;
+-- Forgets a move. What others have put into the schema keeps it from being dropped.
+DROP TABLE IF EXISTS {schema}.tasks, {schema}.task_inputs, {schema}.attempts, {schema}.finished_counts,
+    {schema}.workers, {schema}.settings, {schema}.rate_buckets, {schema}.tq_schema, {schema}.tq_move;
+DROP SCHEMA IF EXISTS {schema};
 
 -- name: checksum_tasks
 -- For each type and status: how many tasks, and a sum over all that they hold.

@@ -108,7 +108,7 @@ ON CONFLICT DO UPDATE SET value = excluded.value;
 DELETE FROM settings WHERE type = '' AND name = 'moving';
 
 -- name: set_fenced
--- Whether the tables have other names now, so that nobody can change them any more.
+-- Whether the tables have other names now, so that nobody can change them any more; no row where it says so already.
 UPDATE tq_move SET fenced = ?1 WHERE fenced != ?1 AND NOT done;
 
 -- name: set_done
