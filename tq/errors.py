@@ -71,11 +71,12 @@ class DatabaseReplaced(StorageError):
 class QueueMoved(StorageError):
     """The queue lives in another database now, or will in a moment, and this program could not follow it there."""
 
-    def __init__(self, message: str, target: str, schema: str, done: bool) -> None:
+    def __init__(self, message: str, target: str, schema: str, done: bool, move_id: str) -> None:
         super().__init__(message)
         self.target = target
         self.schema = schema
         self.done = done
+        self.move_id = move_id  # which stands in the new database too
 
 
 class StorageFull(StorageError):

@@ -204,11 +204,26 @@ class Worker:
             self._forget(job)
             if job.begun_at is not None:
                 self._tally.ended(job.task, settlement.transition, job.seconds, now)
+        lost = self._really_lost(lost, settlements) if lost else lost
         for task in lost:
             log.warning("task %s was no longer ours when it ended; its result was dropped", task.id)
         for settlement in settlements:
             if settlement.transition.status == "failed" and settlement.task not in lost:
                 self._tell(settlement.task, settlement.transition)
+
+    def _really_lost(self, refused: list[ClaimedTask], settlements: list[Settlement]) -> list[ClaimedTask]:
+        """Without those that are stored already, by an exchange whose answer was lost: they were sent again."""
+        try:
+            stored = [each.task for each in settlements if each.task in refused and self._is_stored(each)]
+        except StorageError:  # nobody can look now
+            return refused
+        return [task for task in refused if task not in stored]
+
+    def _is_stored(self, settlement: Settlement) -> bool:
+        task, transition = settlement.task, settlement.transition
+        found = self._store.get(task.id)
+        meant = (task.version + 1, transition.status, transition.error)
+        return found is not None and (found.version, found.status, found.error) == meant
 
     def _give_back(self, concerns: Callable[[str], bool]) -> list[Job]:
         """Release claimed tasks whose handlers have not started."""
@@ -384,6 +399,7 @@ class Worker:
                 self._store.minutes.add(rows)
             minute = int(self._clock.now() // MINUTE) - 1
             if minute != self._counted_minute:
+                self._described = ""  # in case that the queue has moved
                 self._store.minutes.count_new(minute, KEPT_MINUTES, ids_of_minute)
                 self._counted_minute = minute
         except BaseException:

@@ -16,7 +16,7 @@ from tests.postgres import new_schema, server_url
 from tests.processes import child
 from tests.waiting import eventually
 from tq import TaskQueue
-from tq.errors import StorageError
+from tq.errors import StorageError, TaskFailed
 from tq.models import Released, Succeeded, Want
 from tq.storage.postgres import PostgresDriver
 from tq.storage.store import Store
@@ -110,6 +110,25 @@ def test_a_claim_that_nobody_heard_of_is_given_back_and_costs_no_attempt(
     store.exchange(worker, [settlement(task, Released()) for task in left], [], lambda: NOW)
     assert _statuses(database) == [(id_, "to-do", 0) for id_ in numbered(1, 2)]
     presence.drop()
+
+
+def test_a_failure_that_was_stored_without_an_answer_is_told_and_not_called_dropped(
+    proxy: Proxy, database: PostgresSchema, caplog: pytest.LogCaptureFixture
+) -> None:
+    queue = TaskQueue().init(proxy.url, schema=database.schema, poll_interval=3600)
+
+    def handler(_: object) -> None:
+        proxy.at_next_commits("cut-after")  # that of the exchange that settles this task
+        raise ValueError("no such mailbox")
+
+    handle = queue("work").set_max_attempts(1).set_worker(handler).submit(1)
+    with pytest.raises(TaskFailed, match="no such mailbox"):
+        handle.result(timeout=60)
+    eventually(lambda: "failed, for good: ValueError: no such mailbox" in caplog.text)
+    assert queue.stop()
+    assert proxy.struck
+    assert "no longer ours" not in caplog.text
+    assert rows(database, "SELECT status, count FROM finished_counts") == [("failed", 1)]
 
 
 # --- many commits --------------------------------------------------------------------------------------------------

@@ -228,6 +228,9 @@ class VirtualConnection:
             self.hang_up()
             raise psycopg.OperationalError(message)
 
+    def close(self) -> None:
+        self.hang_up()
+
     def hang_up(self) -> None:
         self._database.transactions.discard(self)
         if self._line is not None:

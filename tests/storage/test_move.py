@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 import subprocess
@@ -13,9 +14,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
+from tests.chaos.proxy import Proxy
 from tests.contract.vocabulary import NOW, add, claim, decide_at, enlist, numbered, settle, spec, task_id
+from tests.interrupting import InterruptAt
 from tests.postgres import new_schema, run_sql, server_url
 from tests.processes import child
 from tests.waiting import eventually
@@ -23,9 +27,9 @@ from tq import TaskQueue
 from tq.errors import InvalidOption, QueueMoved, StorageBusy, StorageError
 from tq.ids import IdFactory
 from tq.models import Failed, Retry, Succeeded
-from tq.storage import move
+from tq.storage import move, move_copy, move_source, move_target, postgres
 from tq.storage.move import Move
-from tq.storage.postgres import PostgresDriver
+from tq.storage.postgres import PostgresDriver, PostgresSession
 from tq.storage.sqlite import SqliteDriver
 from tq.storage.store import Store
 
@@ -96,7 +100,7 @@ def test_a_move_leaves_no_traces_in_the_target(full: Path, schema: str):
     mover(full, schema).run()
     assert run_sql(f"SELECT 1 FROM pg_namespace WHERE nspname = '{schema}_moving'") == []
     tables = run_sql(f"SELECT tablename FROM pg_tables WHERE schemaname = '{schema}'")
-    assert {name for (name,) in tables} == {*move.TABLES, "tq_schema"}
+    assert {name for (name,) in tables} == {*move_source.TABLES, "tq_schema"}
     indexes = {name for (name,) in run_sql(f"SELECT indexname FROM pg_indexes WHERE schemaname = '{schema}'")}
     assert {"tasks_key", "tasks_ready", "tasks_due", "tasks_running"} <= indexes
 
@@ -123,8 +127,8 @@ BEHIND_THE_FENCE = [("verify", 1), ("verify", 1), ("open", 1), ("finish", 1), ("
 
 
 def test_killed_at_every_step_it_goes_on_where_it_was(full: Path, schema: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(move, "_PAGE", 3)
-    monkeypatch.setattr(move, "_FEW_CHANGES", 0)
+    monkeypatch.setattr(move_copy, "_PAGE", 3)
+    monkeypatch.setattr(move, "FEW_CHANGES", 0)
     for number, (step, times) in enumerate(STEPS):
         source = Store(SqliteDriver(full))  # the queue works on
         add(source, *range(100 + 10 * number, 107 + 10 * number), type_="more")
@@ -266,7 +270,7 @@ def test_what_a_dead_worker_had_claimed_is_taken_over_in_the_new_place(path: Pat
 
 
 def test_a_mover_that_dies_holds_nobody_for_long(path: Path, schema: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(move, "_HOLD_SECONDS", 0.05)
+    monkeypatch.setattr(move_source, "_HOLD_SECONDS", 0.05)
     source = Store(SqliteDriver(path))
     add(source, 1)
     assert killed_at(path, schema, "fence")
@@ -353,7 +357,7 @@ def test_a_copy_that_differs_is_noticed_and_the_queue_stays(full: Path, schema: 
 
 
 def test_two_moves_into_one_schema_take_turns(full: Path, schema: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(move, "_LOCK_SECONDS", 0.1)
+    monkeypatch.setattr(move_source, "_LOCK_SECONDS", 0.1)
 
     def tell(step: str, *_: int) -> None:
         if step == "hold":
@@ -394,6 +398,294 @@ def test_a_move_whose_server_is_gone_can_be_cancelled_until_the_fence(full: Path
         database.commit()
     Move(full, "postgresql://localhost:1/gone", schema, IdFactory().new, lambda *_: None).cancel()
     assert not fenced(full)
+
+
+# --- what others have made there is not touched --------------------------------------------------------------------
+
+
+def tables_in(schema: str) -> set[str]:
+    return {
+        name for (name,) in run_sql(f"SELECT table_name FROM information_schema.tables WHERE table_schema = '{schema}'")
+    }
+
+
+@pytest.mark.parametrize("kind", ["TABLE {}.{} AS", "VIEW {}.{} AS", "MATERIALIZED VIEW {}.{} AS"])
+@pytest.mark.parametrize("name", ["settings", "workers", "tasks", "tq_schema"])
+def test_tables_that_only_have_the_names_of_tqs_are_refused_and_not_dropped(
+    full: Path, schema: str, kind: str, name: str
+):
+    run_sql(f"CREATE SCHEMA {schema}")
+    run_sql(f"CREATE {kind.format(schema, name)} SELECT 'mine' AS mine")
+    with pytest.raises(InvalidOption, match=rf"no queue of tq \({name}\); give another schema with --schema"):
+        mover(full, schema).run()
+    assert run_sql(f"SELECT mine FROM {schema}.{name}") == [("mine",)]
+    assert run_sql(f"SELECT 1 FROM pg_namespace WHERE nspname = '{schema}_moving'") == []
+    assert not fenced(full)
+
+
+def test_tables_that_appear_in_the_target_meanwhile_are_not_dropped(full: Path, schema: str):
+    def tell(step: str, *_: int) -> None:
+        if step == "verify":
+            run_sql(f"CREATE SCHEMA {schema}; CREATE TABLE {schema}.settings AS SELECT 'mine' AS mine")
+
+    moving = mover(full, schema, tell)
+    with pytest.raises(InvalidOption, match=r"\(settings\); forget this move with --cancel, then give another schema"):
+        moving.run()
+    assert run_sql(f"SELECT mine FROM {schema}.settings") == [("mine",)]
+    assert not fenced(full)
+    mover(full, schema).cancel()
+    assert run_sql(f"SELECT mine FROM {schema}.settings") == [("mine",)]
+
+
+@pytest.fixture
+def queue_in_the_way(schema: str) -> Iterator[Store]:
+    """A queue that lives where a move would put its copy."""
+    store = opened(f"{schema}_moving")
+    yield store
+    store.close()
+
+
+def test_a_queue_that_lives_where_the_copy_would_go_is_refused_and_not_emptied(
+    full: Path, schema: str, queue_in_the_way: Store
+):
+    add(queue_in_the_way, 1)
+    with pytest.raises(InvalidOption, match=rf"schema {schema}_moving of .* is in use; give another schema"):
+        mover(full, schema).run()
+    assert queue_in_the_way.status(task_id(1)) == ("to-do", False)
+
+
+def test_a_worker_that_waits_where_the_copy_would_go_is_not_thrown_out(
+    full: Path, schema: str, queue_in_the_way: Store
+):
+    _, presence = enlist(queue_in_the_way)
+    with pytest.raises(InvalidOption, match="is in use"):
+        mover(full, schema).run()
+    assert len(queue_in_the_way.workers()) == 1
+    presence.drop()
+
+
+def test_a_refused_target_costs_nobody_the_schema_beside_it(full: Path, schema: str, queue_in_the_way: Store):
+    target = opened(schema)
+    add(target, 1)
+    add(queue_in_the_way, 2)
+    with pytest.raises(InvalidOption):
+        mover(full, schema).run()
+    assert queue_in_the_way.status(task_id(2)) == ("to-do", False)
+    target.close()
+
+
+def test_to_cancel_leaves_a_queue_alone_that_lives_where_the_copy_was(full: Path, schema: str):
+    assert killed_at(full, schema, "hold")
+    run_sql(f"DROP SCHEMA {schema}_moving CASCADE")
+    other = opened(f"{schema}_moving")
+    add(other, 1)
+    mover(full, schema).cancel()
+    assert other.status(task_id(1)) == ("to-do", False)
+    other.close()
+    with pytest.raises(InvalidOption, match="is not being moved"):
+        mover(full, schema).cancel()
+
+
+def test_foreign_tables_where_the_copy_would_go_are_refused_and_not_dropped(full: Path, schema: str):
+    run_sql(f"CREATE SCHEMA {schema}_moving; CREATE TABLE {schema}_moving.vans AS SELECT 'mine' AS mine")
+    with pytest.raises(InvalidOption, match=rf"schema {schema}_moving of .* not tq's \(vans\)"):
+        mover(full, schema).run()
+    assert tables_in(f"{schema}_moving") == {"vans"}
+
+
+# --- opening the target --------------------------------------------------------------------------------------------
+
+
+def at_statement(monkeypatch: pytest.MonkeyPatch, statement: str, happens: Callable[[], None]) -> None:
+    """Something happens while the mover is about to run a statement."""
+    change = PostgresSession.change
+
+    def changing(self: PostgresSession, name: str, parameters: Any = ()) -> int:
+        if name == statement:
+            happens()
+        return change(self, name, parameters)
+
+    monkeypatch.setattr(PostgresSession, "change", changing)
+
+
+def test_a_task_for_a_queue_that_is_made_while_the_target_opens_is_not_lost(
+    full: Path, schema: str, monkeypatch: pytest.MonkeyPatch
+):
+    """It was found to be empty, and then a program comes, makes its tables and adds."""
+
+    def program() -> None:
+        store = opened(schema)
+        add(store, 1000)
+        store.close()
+
+    adding = threading.Thread(target=program)
+
+    def happens() -> None:
+        adding.start()
+        adding.join(0.5)  # it need not wait for us
+
+    at_statement(monkeypatch, "write_moved_in", happens)
+    mover(full, schema).run()
+    adding.join()
+    target = opened(schema)
+    assert target.status(task_id(1000)) == ("to-do", False)
+    assert target.status(task_id(21)) == ("to-do", False)
+    target.close()
+
+
+def test_a_worker_that_holds_one_table_of_the_target_and_wants_another_is_waited_for(full: Path, schema: str):
+    """A mover that took the one and waited for the other would wait for ever, and so would the worker."""
+    opened(schema).close()
+    worker = psycopg.connect(server_url())
+    worker.execute(f"SELECT 1 FROM {schema}.workers")
+
+    def goes_on() -> None:
+        with worker:
+            worker.execute(f"SELECT 1 FROM {schema}.tasks")
+
+    def tell(step: str, *_: int) -> None:
+        if step == "open":
+            threading.Timer(0.5, goes_on).start()
+
+    groups = mover(full, schema, tell).run()
+    assert sum(group.size for group in groups if group.name != "(attempts)") == 11
+    assert worker.closed
+
+
+def test_a_program_that_never_lets_go_of_the_target_stops_the_move_and_not_the_queue(
+    full: Path, schema: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(move_target, "_OPEN_SECONDS", 0.1)
+    opened(schema).close()
+    with psycopg.connect(server_url()) as other:
+        other.execute(f"SELECT 1 FROM {schema}.workers")
+        with pytest.raises(StorageBusy, match="others were in the way"):
+            mover(full, schema).run()
+        assert not fenced(full)
+    assert mover(full, schema).run()
+
+
+def test_a_target_that_cannot_be_opened_leaves_the_queue_where_it_was(full: Path, schema: str):
+    run_sql(f"CREATE SCHEMA {schema}; CREATE TABLE {schema}.tasks_ready ()")  # the name of an index of tq's
+    with pytest.raises(StorageError, match="tasks_ready"):
+        mover(full, schema).run()
+    assert not fenced(full)
+    source = Store(SqliteDriver(full))
+    assert len(claim(source)) == 3
+    source.close()
+    run_sql(f"DROP TABLE {schema}.tasks_ready")
+    assert mover(full, schema).run()
+
+
+@pytest.mark.parametrize("step", ["copy", "hold", "fence", "verify", "open"])
+def test_ctrl_c_before_the_target_has_opened_leaves_the_queue_where_it_was(full: Path, schema: str, step: str):
+    def tell(told: str, *_: int) -> None:
+        if told == step:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        mover(full, schema, tell).run()
+    assert not fenced(full)
+    assert mover(full, schema).run()
+
+
+class ThenInterrupted(SqliteDriver):
+    """Ctrl-C right after a commit."""
+
+    def write(self, operation: Any, repeatable: bool = False, alone: bool = False) -> Any:
+        super().write(operation, repeatable, alone)
+        if operation is move_source.fence:
+            raise KeyboardInterrupt
+
+
+def test_ctrl_c_right_after_the_fence_takes_it_away_again(full: Path, schema: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(move_source, "SqliteDriver", ThenInterrupted)
+    with pytest.raises(KeyboardInterrupt):
+        mover(full, schema).run()
+    assert not fenced(full)
+
+
+def has_opened(schema: str) -> bool:
+    return "settings" in tables_in(schema)
+
+
+def test_ctrl_c_at_any_line_leaves_the_queue_in_one_place_or_the_other(full: Path, schema: str):
+    """Never behind the fence and not yet opened: programs would stand still."""
+    files = [str(file) for file in (ROOT / "tq/storage").glob("move*.py")]
+    line, stood_still = 1, []
+    while True:
+        with contextlib.suppress(KeyboardInterrupt, StorageError), InterruptAt(files, line) as interrupt:
+            mover(full, schema).run()
+        if not interrupt.struck or (fenced(full) and has_opened(schema)):
+            break
+        stood_still += [line] if fenced(full) else []
+        line += 13
+    assert stood_still == []
+    assert line > 500  # far behind the fence
+    with contextlib.suppress(InvalidOption):  # it was interrupted after its very end
+        mover(full, schema).run()
+    assert fenced(full) and has_opened(schema)
+
+
+@pytest.fixture
+def proxy() -> Iterator[Proxy]:
+    proxy = Proxy(server_url())
+    yield proxy
+    proxy.close()
+
+
+def through(proxy: Proxy, path: Path, schema: str, tell: Callable[[str, int, int], None] = lambda *_: None) -> Move:
+    return Move(path, proxy.url, schema, IdFactory().new, tell)
+
+
+@pytest.mark.parametrize("fault", ["cut-before", "cut-after"])
+def test_a_connection_that_is_lost_in_the_commit_that_opens_leaves_nothing_standing_still(
+    full: Path, schema: str, proxy: Proxy, fault: str
+):
+    def tell(step: str, *_: int) -> None:
+        if step == "open":
+            proxy.at_next_commits(fault)
+
+    if fault == "cut-after":  # it stands, and that is found out
+        assert through(proxy, full, schema, tell).run()
+        assert fenced(full)
+    else:
+        with pytest.raises(StorageError, match="cannot reach"):
+            through(proxy, full, schema, tell).run()
+        assert not fenced(full)
+        assert through(proxy, full, schema).run()
+    assert proxy.struck
+    target = opened(schema)
+    assert target.status(task_id(21)) == ("to-do", False)
+    target.close()
+
+
+@pytest.mark.parametrize("fault", ["cut-before", "cut-after"])
+@pytest.mark.parametrize("cancelled", [True, False])
+def test_a_server_that_is_away_when_nobody_knows_whether_it_opened_is_asked_by_the_next_run(
+    full: Path, schema: str, proxy: Proxy, monkeypatch: pytest.MonkeyPatch, fault: str, cancelled: bool
+):
+    monkeypatch.setattr(postgres, "_PATIENCE_SECONDS", 0.1)
+
+    def tell(step: str, *_: int) -> None:
+        if step == "open":
+            proxy.at_next_commits(fault)
+            at_statement(monkeypatch, "open_target", lambda: setattr(proxy, "refusing", True))
+
+    with pytest.raises(StorageError, match=r"whether the queue has opened in .* is not known.* until another run"):
+        through(proxy, full, schema, tell).run()
+    assert fenced(full)
+    proxy.refusing = False
+    stands = fault == "cut-after"
+    if not cancelled:
+        assert bool(through(proxy, full, schema).run()) == (not stands)  # nothing is compared twice
+        assert fenced(full)
+    elif stands:
+        with pytest.raises(InvalidOption, match="has opened in"):
+            through(proxy, full, schema).cancel()
+    else:
+        through(proxy, full, schema).cancel()
+        assert not fenced(full)
 
 
 def test_a_file_that_is_not_there_is_not_created(path: Path, schema: str):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import socket
 import threading
 import time
 from collections import Counter
@@ -13,12 +15,22 @@ from typing import Any
 import psycopg
 import pytest
 
+from tests.chaos.proxy import Proxy
 from tests.contract.vocabulary import DEAD_PROCESS, NOW, add, claim, enlist, ids, numbered, settle, spec, task_id
 from tests.postgres import new_schema, run_sql, server_url
 from tests.waiting import eventually
 from tq import TaskQueue
-from tq.errors import DatabaseUnusable, InvalidOption, SchemaTooNew, StorageError, TqError
+from tq.errors import (
+    DatabaseUnusable,
+    InvalidOption,
+    SchemaTooNew,
+    StorageError,
+    TaskInterrupted,
+    TaskTimeout,
+    TqError,
+)
 from tq.models import Succeeded, Want
+from tq.storage import postgres
 from tq.storage.address import shown
 from tq.storage.postgres import PostgresDriver, PostgresSession, array_literal
 from tq.storage.postgres_schema import ddl
@@ -354,6 +366,67 @@ def _listeners() -> int:
     )[0][0]
 
 
+def _connection_that_is_busy(session: Any) -> None:
+    session._connection.pgconn.send_query(b"SELECT pg_sleep(60)")
+
+
+def _connection_that_is_cut(session: Any) -> None:
+    run_sql("SELECT pg_terminate_backend(%s)", (session._connection.info.backend_pid,))
+
+
+@pytest.mark.parametrize("end", [TaskTimeout, TaskInterrupted, KeyboardInterrupt, ValueError])
+@pytest.mark.parametrize("become", [_connection_that_is_busy, _connection_that_is_cut])
+def test_what_ends_a_read_is_never_replaced_by_the_state_of_its_connection(
+    schema: str, become: Callable[[Any], None], end: type[BaseException]
+):
+    driver = PostgresDriver(server_url(), schema=schema)
+    runs = []
+
+    def operation(session: Any) -> None:
+        runs.append(1)
+        become(session)
+        raise end("its time is up")
+
+    with pytest.raises(end, match="its time is up"):
+        driver.read(operation)
+    assert len(runs) == 1
+    assert Store(driver).stats()["to-do"] == 0
+    driver.close()
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="this system has no such thing")
+def test_a_network_that_is_silent_is_noticed_while_something_is_sent(schema: str):
+    proxy = Proxy(server_url())
+    driver = PostgresDriver(proxy.url, schema=schema)
+    with driver.connect() as connection, socket.socket(fileno=os.dup(connection.fileno())) as line:
+        assert line.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 20_000
+    driver.close()
+    proxy.close()
+
+
+@pytest.mark.parametrize("worker_has_left", [True, False])
+def test_a_program_says_that_it_waits_where_no_worker_does(
+    schema: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, worker_has_left: bool
+):
+    monkeypatch.setattr(postgres, "_SHORT_PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(postgres, "_PATIENCE_SECONDS", 0.5)
+    monkeypatch.setattr(postgres, "_FREE_CONNECTION_SECONDS", 0.1)
+    proxy = Proxy(server_url())
+    driver = PostgresDriver(proxy.url, schema=schema)
+    presence = driver.enlist(DEAD_PROCESS)
+    if worker_has_left:
+        presence.drop()
+    proxy.refusing = True
+    cut_all_connections()
+    with pytest.raises(StorageError, match="cannot reach"):
+        Store(driver).stats()
+    assert ("waiting for the database" in caplog.text) == worker_has_left
+    proxy.refusing = False
+    presence.drop()
+    driver.close()
+    proxy.close()
+
+
 def refusal(store: Store) -> str:
     with pytest.raises(StorageError) as refused:
         store.exchange("w1", [], [Want("email", 1)], lambda: NOW)
@@ -466,6 +539,41 @@ def test_an_exchange_cannot_claim_for_a_worker_that_is_being_declared_dead(schem
     assert store.status(task_id(1)) == ("to-do", False)
     presence.drop()
     store.close()
+
+
+class HoldsARenewal(PostgresDriver):
+    """A renewal has been decided on, and reaches the server a moment after the worker has left."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        self.renewing, self.go_on = threading.Event(), threading.Event()
+        self.sent: list[str] = []
+        super().__init__(*arguments, **options)
+
+    def change_apart(self, statement: str, parameters: Any) -> int:
+        if statement == "renew_lease":
+            self.renewing.set()
+            self.go_on.wait(60)
+        self.sent.append(statement)
+        return super().change_apart(statement, parameters)
+
+
+def beating() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name == "tq-lease"}
+
+
+def test_a_renewal_that_is_under_way_does_not_outlive_the_end_of_a_lease(schema: str):
+    before = beating()
+    driver = HoldsARenewal(server_url(), schema=schema, lease_seconds=0.3)
+    _, presence = enlist(Store(driver))
+    assert driver.renewing.wait(60)
+    threading.Timer(0.2, driver.go_on.set).start()
+    presence.drop()
+    eventually(lambda: beating() <= before)
+    assert driver.sent == ["renew_lease", "end_lease"]
+    presence.drop()  # once is enough
+    assert driver.sent == ["renew_lease", "end_lease"]
+    assert run_sql(f"SELECT lease_until FROM {schema}.workers") == [(0.0,)]
+    driver.close()
 
 
 def test_a_settlement_after_the_outage_still_counts(schema: str):

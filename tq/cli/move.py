@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tq.cli.exit_codes import OK
-from tq.errors import InvalidOption, StorageBusy, StorageError, TqError
+from tq.errors import InvalidOption, StorageError, TqError
 
 _EXPLAINED = """
 Programs go on working while tasks are copied. At the end the queue stands
@@ -62,7 +62,7 @@ def run(arguments: Namespace) -> int:
         rest = "; run it again to go on, or with --cancel to forget it" if move.begun else ""
         raise KeyboardInterrupt(f"stopped{rest}") from None
     except StorageError as error:
-        if not move.begun or isinstance(error, StorageBusy):
+        if not move.begun:
             raise
         raise TqError(f"{error}; the move can go on: run it again, or with --cancel to forget it") from error
     progress.end()

@@ -17,7 +17,7 @@ from tq.errors import MissingExtra, QueueMoved, StorageError
 from tq.forking import renew_in_child
 from tq.models import ClaimedTask, WorkerRecord
 from tq.storage.address import shown
-from tq.storage.driver import Autopsy, Driver, Presence, Session
+from tq.storage.driver import Autopsy, Driver, Presence, Row, Session
 
 T = TypeVar("T")
 log = logging.getLogger("tq")
@@ -132,12 +132,26 @@ class FollowingDriver:
 
     def _new(self, moved: QueueMoved) -> Driver:
         try:
-            return self._open_new(moved.target, schema=moved.schema)
+            return self._checked(self._open_new(moved.target, schema=moved.schema), moved)
         except MissingExtra as error:
             text = f"the queue has moved to {shown(moved.target)}, and this program cannot follow: {error}"
-            raise QueueMoved(text, moved.target, moved.schema, done=True) from error
+            raise QueueMoved(text, moved.target, moved.schema, True, moved.move_id) from error
         except StorageError as error:  # which may pass
             raise StorageError(f"the queue has moved to {shown(moved.target)}, but: {error}") from error
+
+    @staticmethod
+    def _checked(driver: Driver, moved: QueueMoved) -> Driver:
+        """The same address may lead elsewhere from here, or to a server that has lost its last moments."""
+        try:
+            if driver.read(_moved_in) == [(moved.move_id,)]:
+                return driver
+            raise StorageError(
+                f"what this program finds there, in schema {moved.schema}, is not that queue; make the address lead to "
+                "the same database everywhere, and look whether that has lost its last moments in a failover"
+            )
+        except BaseException:
+            driver.close()
+            raise
 
 
 class FollowingPresence:
@@ -152,7 +166,11 @@ class FollowingPresence:
     def move(self, driver: Driver) -> None:
         """Show up in the new database. The old bell stays until the end: the worker may be sleeping on it."""
         presence = driver.enlist(self._worker)
-        driver.write(partial(_insert, self._worker), repeatable=True)
+        try:
+            driver.write(partial(_insert, self._worker), repeatable=True)
+        except BaseException:
+            presence.drop()
+            raise
         self._left_behind.append(self._presence)
         self._presence = presence
         self._left_behind[-1].ring()
@@ -187,6 +205,10 @@ class FollowingPresence:
 def _bring_along(seats: Iterable[FollowingPresence], driver: Driver) -> None:
     for seat in list(seats):
         seat.move(driver)
+
+
+def _moved_in(session: Session) -> list[Row]:
+    return session.rows("moved_in")
 
 
 def _insert(worker: WorkerRecord, session: Session) -> int:

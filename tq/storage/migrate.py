@@ -44,7 +44,7 @@ def moved(connection: sqlite3.Connection, path: Path) -> QueueMoved | None:
     """Where the queue in this file has gone, or is about to go; None while it lives here."""
     if not _has_table(connection, "tq_move"):
         return None
-    for target, schema, done in connection.execute("SELECT target, schema, done FROM tq_move WHERE fenced"):
+    for move_id, target, schema, done in connection.execute(_FENCED):
         if done:
             text = f"the queue in {path} has moved to {shown(target)}; point this program there"
         else:
@@ -52,8 +52,11 @@ def moved(connection: sqlite3.Connection, path: Path) -> QueueMoved | None:
                 f"the queue in {path} is being moved to {shown(target)}; wait for `tq move` to end, or if it was "
                 "interrupted run it again, or with --cancel"
             )
-        return QueueMoved(text, target, schema, bool(done))
+        return QueueMoved(text, target, schema, bool(done), move_id)
     return None
+
+
+_FENCED = "SELECT id, target, schema, done FROM tq_move WHERE fenced"
 
 
 _CREATED_TABLE = re.compile(r"^CREATE TABLE (\w+)", re.MULTILINE)

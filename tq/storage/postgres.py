@@ -36,6 +36,7 @@ Connection = psycopg.Connection[Row]
 SERVER_TIME = "extract(epoch FROM clock_timestamp())::float8"
 _CONNECTIONS = 10
 _CONNECT_SECONDS = 5
+_SILENCE_MILLISECONDS = 20_000  # less than a lease, and than the patience of a call
 _FREE_CONNECTION_SECONDS = 2.0
 # How long an operation waits for a server that is away: one that may come again, and one whose caller tries again.
 _PATIENCE_SECONDS, _SHORT_PATIENCE_SECONDS = 30.0, 1.0
@@ -184,9 +185,12 @@ class PostgresDriver:
         with self.connect() as connection:
             try:
                 with connection.transaction():
-                    migrate(connection, self.schema, self._filled_in, self.name)
+                    self._bring_up_to_date(connection)
             except psycopg.Error as error:
                 raise self._translate(error) from error
+
+    def _bring_up_to_date(self, connection: Connection) -> None:
+        migrate(connection, self.schema, self._filled_in, self.name)
 
     # --- transactions --------------------------------------------------------------------------------------------
 
@@ -236,8 +240,9 @@ class PostgresDriver:
             with contextlib.suppress(psycopg.Error):
                 self._pool.check()  # others that were cut at the same moment
         away = self.timing.awake() - self._last_contact
-        if away > _SHORT_PATIENCE_SECONDS and not self._presences and self.timing.monotonic() >= self._tell_at:
-            self._tell_at = self.timing.monotonic() + _TELL_SECONDS  # where there is a worker, it is the one to tell
+        has_worker = any(not seat.left for seat in self._presences)  # then that is the one to tell
+        if away > _SHORT_PATIENCE_SECONDS and not has_worker and self.timing.monotonic() >= self._tell_at:
+            self._tell_at = self.timing.monotonic() + _TELL_SECONDS
             log.warning("waiting for the database: %s", self._translate(error))
 
     def _transact(self, operation: Callable[[Any], T]) -> T:
@@ -299,8 +304,7 @@ class PostgresDriver:
             try:
                 return operation(session)
             finally:
-                if not connection.broken:
-                    connection.execute(b"ROLLBACK")
+                _end_reading(connection)
 
     def _translate(self, error: psycopg.Error) -> StorageError:
         return self._why_none_is_free() if isinstance(error, PoolTimeout) else translate(error, self.name, self.schema)
@@ -364,6 +368,15 @@ def known_statements() -> dict[str, str]:
     return {name: text for file in files for name, text in sql.statements("postgres", file).items()}
 
 
+def _end_reading(connection: Connection) -> None:
+    """Its own failure must not replace what ended the reading: a handler whose time is up would try again."""
+    try:
+        if not connection.broken:
+            connection.execute(b"ROLLBACK")
+    except psycopg.Error:
+        connection.close()
+
+
 _inherited: list[Any] = []  # what a forked child must neither use nor close
 
 
@@ -376,6 +389,8 @@ def _connection_options(pooler: bool) -> dict[str, Any]:
         "keepalives_idle": 10,
         "keepalives_interval": 5,
         "keepalives_count": 3,
+        # Keepalives watch an idle line only: what is sent into a silent network would wait for 15 minutes.
+        "tcp_user_timeout": _SILENCE_MILLISECONDS,
     }
     return {**options, "prepare_threshold": None} if pooler else options
 

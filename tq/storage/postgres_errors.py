@@ -8,7 +8,7 @@ from psycopg import errors
 from tq.errors import DatabaseUnusable, StorageBusy, StorageError, StorageFull
 
 # The server chose us to give way to others. It has changed nothing.
-GIVE_WAY = (errors.DeadlockDetected, errors.SerializationFailure)
+GIVE_WAY = (errors.DeadlockDetected, errors.SerializationFailure, errors.LockNotAvailable)
 # The server is away, restarts, or refuses for now: not the operation's fault.
 PASSING = (
     psycopg.OperationalError,
@@ -31,7 +31,7 @@ def translate(error: psycopg.Error, name: str, schema: str) -> StorageError:
         case errors.UndefinedTable():
             lost = f"schema {schema} of {name} has lost tables of tq"
             return DatabaseUnusable(f"{lost} ({text}); restore it from a backup")
-        case errors.DeadlockDetected() | errors.SerializationFailure():
+        case errors.DeadlockDetected() | errors.SerializationFailure() | errors.LockNotAvailable():
             return StorageBusy(f"{name}: others were in the way, again and again ({text}); try again")
         case psycopg.OperationalError() if "does not exist" in text:  # at connecting, which tells no code
             return DatabaseUnusable(f"cannot use {name}: {text}; create it, or give another address")

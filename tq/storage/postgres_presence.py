@@ -21,6 +21,7 @@ from tq.storage.driver import Session
 
 _BEATS = 3  # renewals in the time of one lease
 _RETRY_SECONDS = 1.0
+_PARTING_SECONDS = 1.0  # how long the end of a lease waits for a renewal that is under way
 _LISTEN_AGAIN_SECONDS = 1.0
 _LONGEST_WAIT_SECONDS = 86_400.0  # poll() takes no more than 24 days
 
@@ -65,6 +66,8 @@ class LeasePresence:
         self._awake = server.timing.awake
         self._safe_until = self._awake() + server.lease_seconds
         self._left = threading.Event()
+        self._dropped = False
+        self._beating: threading.Thread | None = None
         self._hears, self._calls = socket.socketpair()
         for end in (self._hears, self._calls):
             end.setblocking(False)
@@ -75,7 +78,8 @@ class LeasePresence:
     # --- the lease -----------------------------------------------------------------------------------------------
 
     def _start_beating(self) -> None:
-        threading.Thread(target=self._beat, args=(self._left.wait,), name="tq-lease", daemon=True).start()
+        self._beating = threading.Thread(target=self._beat, args=(self._left.wait,), name="tq-lease", daemon=True)
+        self._beating.start()
 
     def _beat(self, left_within: Callable[[float], bool]) -> None:
         pause = self._server.lease_seconds / _BEATS
@@ -166,15 +170,28 @@ class LeasePresence:
     def leave(self) -> None:
         self.drop()
 
+    @property
+    def left(self) -> bool:
+        return self._left.is_set()
+
     def drop(self) -> None:
         """End the lease at once, where the server can be reached: what is still owned need not wait for its end."""
+        if self._dropped:
+            return
+        self._dropped = True
         self._left.set()
         self._safe_until = 0.0
+        self._await_last_beat()  # which would prolong the lease after its end
         with contextlib.suppress(Exception):
             self._server.change_apart("end_lease", (self._id,))
         self._hang_up()
         for end in (self._hears, self._calls):
             end.close()
+
+    def _await_last_beat(self) -> None:
+        beating = self._beating
+        if beating is not None and beating is not threading.current_thread():
+            beating.join(_PARTING_SECONDS)
 
 
 def _mark_started(task: ClaimedTask, session: Session) -> int:

@@ -29,7 +29,7 @@ def migrate(connection: Connection, schema: str, filled_in: Callable[[str], str]
     version = _schema_version(connection, schema)
     newest = sql.migrations("postgres")[-1][0]
     if version < newest:
-        connection.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", (f"{schema} migrations",))
+        connection.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", (migrations_lock(schema),))
         version = _schema_version(connection, schema)  # another program may have done it while we waited
     if version > newest:
         raise SchemaTooNew(
@@ -38,6 +38,11 @@ def migrate(connection: Connection, schema: str, filled_in: Callable[[str], str]
         )
     if version < newest:
         connection.execute(filled_in(ddl(version)).encode(), prepare=False)
+
+
+def migrations_lock(schema: str) -> str:
+    """What is held, by name, by whoever makes tables there, or puts others in their place."""
+    return f"{schema} migrations"
 
 
 def ddl(version: int = 0) -> str:

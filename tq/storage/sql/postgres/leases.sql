@@ -35,3 +35,7 @@ WITH accepted AS (
     VALUES ($1, $2, $3, $4, $4, $5, $6, $7, $8, $9)
     ON CONFLICT DO NOTHING RETURNING 1)
 SELECT 1, (SELECT pg_notify('{channel}', '') WHERE EXISTS (SELECT 1 FROM {schema}.workers)) FROM accepted;
+
+-- name: moved_in
+-- Which move this queue came by, if any: whoever follows one makes sure that it has come to the right place.
+SELECT value FROM {schema}.settings WHERE type = '' AND name = 'moved_in';

@@ -192,10 +192,6 @@ VALUES ($1::text, $2::float8, $3::text, $4::text, $5::text, $6::bigint);
 SELECT id, at, actor, action, target, count FROM {schema}.tq_actions WHERE id < $1::text
 ORDER BY id DESC LIMIT $2::bigint;
 
--- name: drop_actions
--- Forgets what was changed long ago.
-DELETE FROM {schema}.tq_actions WHERE id < $1::text;
-
 -- name: ready_of_type
 -- How many tasks of a type are ready, as far as a number.
 SELECT count(*) FROM (
@@ -213,10 +209,6 @@ ORDER BY priority DESC, id LIMIT 1;
 SELECT type, status, count(*) FROM (
     SELECT type, status FROM {schema}.tasks WHERE run_after IS NOT NULL LIMIT $1::bigint) AS few
 GROUP BY type, status;
-
--- name: all_buckets_now
--- The token buckets.
-SELECT type, tokens, filled_at FROM {schema}.rate_buckets;
 
 -- name: add_to_minute
 -- Adds to what happened in a minute.

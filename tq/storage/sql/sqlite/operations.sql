@@ -189,10 +189,6 @@ INSERT INTO tq_actions (id, at, actor, action, target, count) VALUES (?1, ?2, ?3
 -- What was changed, the newest first.
 SELECT id, at, actor, action, target, count FROM tq_actions WHERE id < ?1 ORDER BY id DESC LIMIT ?2;
 
--- name: drop_actions
--- Forgets what was changed long ago.
-DELETE FROM tq_actions WHERE id < ?1;
-
 -- name: ready_of_type
 -- How many tasks of a type are ready, as far as a number.
 SELECT count(*) FROM (
@@ -210,10 +206,6 @@ ORDER BY priority DESC, id LIMIT 1;
 SELECT type, status, count(*) FROM (
     SELECT type, status FROM tasks INDEXED BY tasks_due WHERE run_after IS NOT NULL LIMIT ?1) AS few
 GROUP BY type, status;
-
--- name: all_buckets_now
--- The token buckets.
-SELECT type, tokens, filled_at FROM rate_buckets;
 
 -- name: add_to_minute
 -- Adds to what happened in a minute.
