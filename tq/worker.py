@@ -293,7 +293,7 @@ class Worker:
         return self._scheduler.ahead(kind, self._mean_seconds.get(kind.name), self._batch_size)
 
     def _idle_seconds(self, configuring: float) -> float:
-        if self._unsettled:
+        if self._unsettled or self._look:
             return 0.0
         moments = [self._look_at, self._tidy_at]
         if self._jobs:

@@ -35,7 +35,7 @@ MAY_IMPORT = {
     "queue": "errors clock forking ids models retry payload typed storage executor lanes scheduler worker views desk "
     "handle context",
     "default": "queue",
-    "__init__": "errors models retry executor handle context queue default",
+    "__init__": "errors models retry executor desk handle context queue default",
     "testing": "errors clock ids models storage scheduler worker handle context queue __init__",
     "web": "errors models payload handle context queue __init__",
     "cli": "errors clock ids models payload storage handle context queue __init__ web",

@@ -231,7 +231,12 @@ FOCUS = {
     "a rate that counts a moment twice": {"only_type": "rated", "only_faults": frozenset({"stop"})},
     "a rate that stands still when the clock is set back": {"only_type": "rated", "only_faults": frozenset({"jump"})},
     "a worker that leaves in doubt": {"only_faults": frozenset({"error", "restart"})},
-    "a list of started tasks, not claims": {"only_type": "fast", "only_faults": frozenset({"crash", "poison"})},
+    "a list of started tasks, not claims": {
+        "workers": 4,
+        "only_type": "fast",
+        "only_faults": frozenset({"crash", "poison"}),
+        "many_faults": 30,
+    },
     "a sweep that goes by an old list of workers": {
         "workers": 6,
         "only_type": "once",
