@@ -144,9 +144,10 @@ class Replay:
         self._check_places(event.who, attempt)
 
     def _check_places(self, who: str, attempt: Attempt) -> None:
-        kind = self._kinds[attempt]
-        running = sum(runs == who and self._specs[task].type == kind.name for task, (runs, _) in self._running.items())
-        self._check(running <= kind.worker_count, "a worker runs no more than its places", attempt[0], f"{running}")
+        type_ = self._specs[attempt[0]].type
+        places = self._kinds.get(attempt, self._scenario.types[type_]).worker_count
+        running = sum(runs == who and self._specs[task].type == type_ for task, (runs, _) in self._running.items())
+        self._check(running <= places, "a worker runs no more than its places", attempt[0], f"{running} in {places}")
 
     def _on_struck(self, event: Event) -> None:
         self._struck.add(_attempt(event))

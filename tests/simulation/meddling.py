@@ -1,4 +1,4 @@
-"""What must hold while operators cancel, retry and delete: they change what they may, all that they should, and no more."""
+"""What must hold while operators cancel, retry and delete: they change what they may, all that they should, no more."""
 
 from __future__ import annotations
 
@@ -109,12 +109,11 @@ class Meddling:
             self._asked.pop(task, None)
 
     def check_start(self, event: Event, task: str) -> None:
-        if task in self._asked:
-            self._check_in_time(event, task)
+        self._check_in_time(event, task)
 
     def _check_in_time(self, event: Event, task: str) -> None:
         """Who lives, and is in no trouble, stops soon what it is asked to stop."""
-        asked = self._asked[task]
-        if asked.worker not in self._ended_workers:
+        asked = self._asked.get(task)
+        if asked is not None and asked.worker not in self._ended_workers:
             seconds = event.at - max(asked.at, self._trouble_until)
             self._check(seconds <= _STOPPING_SECONDS, "what is to be cancelled stops soon", task, f"{seconds:.1f} s")

@@ -58,7 +58,9 @@ CREATE TRIGGER audit AFTER INSERT OR UPDATE OR DELETE ON tasks FOR EACH ROW EXEC
 CREATE TRIGGER audit AFTER INSERT OR UPDATE OR DELETE ON settings FOR EACH ROW EXECUTE FUNCTION note_setting();
 CREATE TRIGGER audit AFTER INSERT OR UPDATE OR DELETE ON workers FOR EACH ROW EXECUTE FUNCTION note_worker();
 """
-_TABLES = "tasks, task_inputs, attempts, finished_counts, workers, settings, rate_buckets, audit, tq_minutes, tq_actions"
+_TABLES = (
+    "tasks, task_inputs, attempts, finished_counts, workers, settings, rate_buckets, audit, tq_minutes, tq_actions"
+)
 _TAKE_CHANGES = b"WITH taken AS (DELETE FROM audit RETURNING *) SELECT what, subject, old, new FROM taken ORDER BY n"
 
 

@@ -190,7 +190,7 @@ class Meddler(Process):
 
     def play(self) -> None:
         store = self.insist(self.open_store)
-        for _ in range(self.random.randint(4, 16)):
+        for _ in range(max(self.random.randint(4, 16), self.world.scenario.fault_count)):
             self.clock.sleep(self.random.random() * self.random.choice([0.1, 0.5, 2.0]))
             verb = self.random.choice(["cancel", "cancel", "cancel", "retry", "retry", "delete", "set"])
             if verb == "set":
