@@ -158,7 +158,7 @@ FOCUS: dict[str, dict[str, Any]] = {
         "many_faults": 80,
     },
     "a cancellation of what has ended": {"only_type": "once", **mutants.MEDDLING},
-    "a claim by settings that were changed before": {"only_type": "rated", **mutants.MEDDLING},
+    "a claim by settings that were changed before": {"only_type": "slow", "only_faults": frozenset({"meddling"})},
 }
 
 # Found by minutes of schedules, not by seconds.

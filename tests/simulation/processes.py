@@ -211,7 +211,7 @@ class Meddler(Process):
         try:
             changed = change(ids, self.action(verb))
         except StorageError as error:
-            self.record("meddling failed", error=str(error))
+            self._wait_a_moment(error)
             return
         self.record("meddled", verb=verb, ids=ids, changed=changed)
 
@@ -230,4 +230,8 @@ class Meddler(Process):
         try:
             store.operators.set(kind.name, {name: value}, self.action("set"))
         except StorageError as error:
-            self.record("meddling failed", error=str(error))
+            self._wait_a_moment(error)
+
+    def _wait_a_moment(self, error: StorageError) -> None:
+        self.record("meddling failed", error=str(error))
+        self.clock.sleep(1.0)
