@@ -57,6 +57,7 @@ class OperatorStore:
         """Cancel what waits, and ask the workers of what runs to stop it; answers with the ids of both."""
 
         def operation(session: Session) -> list[str]:
+            session.rows("hold_tasks", (_json(ids),))  # else one slips from running to waiting between the two
             waiting = _changed(session, "cancel_waiting", _json(ids), action.at, action.actor)
             running = _changed(session, "ask_to_cancel", _json(ids), action.actor)
             _count(session, ((task.type, "cancelled", 1) for task in waiting))

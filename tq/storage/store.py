@@ -63,11 +63,13 @@ class Store:
             session.change_each("insert_input", inputs)
         return [spec.id if at in accepted else self._holder(session, spec) for at, spec in enumerate(specs)]
 
-    @staticmethod
-    def _holder(session: Session, spec: TaskSpec) -> str:
+    def _holder(self, session: Session, spec: TaskSpec) -> str:
         """The id under which a task that was not inserted exists: another's with its key, or its own."""
-        existing = session.rows("find_key", (spec.type, spec.key)) if spec.key is not None else []
-        return str(existing[0][0]) if existing else spec.id
+        if spec.key is None:
+            return spec.id
+        existing = session.rows("find_key", (spec.type, spec.key))
+        # Where several write at once, whoever held the key may have been deleted since.
+        return str(existing[0][0]) if existing else self._insert(session, [spec])[0]
 
     # --- the worker's one transaction ----------------------------------------------------------------------------
 

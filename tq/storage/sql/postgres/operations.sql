@@ -1,3 +1,8 @@
+-- name: hold_tasks
+-- Keeps tasks as they are until the transaction ends.
+SELECT 1 FROM {schema}.tasks WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text($1::jsonb)))
+ORDER BY id FOR NO KEY UPDATE;
+
 -- name: cancel_waiting
 -- Cancels tasks that nobody has claimed.
 UPDATE {schema}.tasks

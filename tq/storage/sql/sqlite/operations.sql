@@ -1,3 +1,7 @@
+-- name: hold_tasks
+-- Keeps tasks as they are until the transaction ends. Here the write lock does so already.
+SELECT NULL WHERE ?1 IS NULL;
+
 -- name: cancel_waiting
 -- Cancels tasks that nobody has claimed.
 UPDATE tasks
