@@ -295,4 +295,4 @@ def test_outside_a_handler_there_is_no_task():
 
 def test_the_context_of_a_task_cannot_be_written():
     with pytest.raises(AttributeError):
-        TaskContext(task(), lambda: False).id = "another"  # type: ignore[misc]
+        TaskContext(task(), lambda: False, lambda: False).id = "another"  # type: ignore[misc]

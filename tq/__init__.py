@@ -14,6 +14,7 @@ TYPE_CHECKING = False  # type checkers take it for True, wherever it stands; imp
 if TYPE_CHECKING:
     from tq.context import TaskTypeContext
     from tq.default import tq
+    from tq.desk import Desk
     from tq.errors import PermanentError, ResultTimeout, RetryAfter, TaskCancelled, TaskFailed, TqError
     from tq.executor import TaskContext, current_task
     from tq.handle import TaskHandle
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Desk",
     "PermanentError",
     "ResultTimeout",
     "RetryAfter",
@@ -42,6 +44,7 @@ if not TYPE_CHECKING:  # a type checker that saw these would believe in any name
     _HOMES = {
         "context": ("TaskTypeContext",),
         "default": ("tq",),
+        "desk": ("Desk",),
         "errors": ("PermanentError", "ResultTimeout", "RetryAfter", "TaskCancelled", "TaskFailed", "TqError"),
         "executor": ("TaskContext", "current_task"),
         "handle": ("TaskHandle",),

@@ -114,6 +114,10 @@ class TaskTimeout(BaseException):
     """Raised inside a handler whose time is up. Not an `Exception`, so that `except Exception` lets it through."""
 
 
+class TaskAborted(BaseException):
+    """Raised inside a handler whose task was cancelled while it ran."""
+
+
 class TaskInterrupted(BaseException):
     """Raised inside a handler that is still running when the worker's time to stop is over."""
 
@@ -143,6 +147,10 @@ class TaskNotFound(TqError, LookupError):
 
     def __init__(self, task_id: str) -> None:
         super().__init__(f"there is no task {task_id}: it was deleted, or lives in another database")
+
+
+class WrongState(TqError):
+    """A task is not in a state in which this can be done with it; the message says which it is in."""
 
 
 class ResultTimeout(TqError, TimeoutError):

@@ -18,11 +18,12 @@ from tq.payload import encode, loads, storable
 class TaskContext:
     """What a handler may know about the task it runs."""
 
-    __slots__ = ("_stopping", "_task")
+    __slots__ = ("_cancelled", "_stopping", "_task")
 
-    def __init__(self, task: ClaimedTask, stopping: Callable[[], bool]) -> None:
+    def __init__(self, task: ClaimedTask, stopping: Callable[[], bool], cancelled: Callable[[], bool]) -> None:
         self._task = task
         self._stopping = stopping
+        self._cancelled = cancelled
 
     def __repr__(self) -> str:
         return f"TaskContext({self._task.id!r}, type={self._task.type!r}, attempt={self._task.attempts})"
@@ -49,8 +50,17 @@ class TaskContext:
 
     @property
     def stopping(self) -> bool:
-        """Whether this task was asked to stop: the worker shuts down, or the task's time is up."""
-        return self._stopping()
+        """Whether this task was asked to stop: the worker shuts down, the task's time is up, or it was cancelled."""
+        return self._stopping() or self._cancelled()
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether this task was cancelled: nobody wants its result any more."""
+        return self._cancelled()
+
+
+def _never() -> bool:
+    return False
 
 
 _current: ContextVar[TaskContext] = ContextVar("tq_current_task")
@@ -71,8 +81,10 @@ def current_task() -> TaskContext:
 class Executor:
     """One attempt in three steps, decode, call, encode; only the call differs between functions and coroutines."""
 
-    def run(self, kind: TaskType, task: ClaimedTask, stopping: Callable[[], bool]) -> Outcome:
-        before = _current.set(TaskContext(task, stopping))
+    def run(
+        self, kind: TaskType, task: ClaimedTask, stopping: Callable[[], bool], cancelled: Callable[[], bool] = _never
+    ) -> Outcome:
+        before = _current.set(TaskContext(task, stopping, cancelled))
         try:
             value = _handler(kind)(_decode(kind, task))
             if inspect.isawaitable(value):  # a plain function that hands back a coroutine
@@ -85,8 +97,10 @@ class Executor:
         finally:
             _current.reset(before)
 
-    async def run_async(self, kind: TaskType, task: ClaimedTask, stopping: Callable[[], bool]) -> Outcome:
-        _current.set(TaskContext(task, stopping))
+    async def run_async(
+        self, kind: TaskType, task: ClaimedTask, stopping: Callable[[], bool], cancelled: Callable[[], bool] = _never
+    ) -> Outcome:
+        _current.set(TaskContext(task, stopping, cancelled))
         try:
             return _success(await _handler(kind)(_decode(kind, task)))
         except BaseException as error:  # a SystemExit that left the coroutine would tear down the event loop

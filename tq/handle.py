@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tq.clock import Clock
-from tq.errors import ResultTimeout, TaskCancelled, TaskFailed, TaskNotFound
+from tq.desk import Desk
+from tq.errors import ResultTimeout, TaskCancelled, TaskFailed, TaskNotFound, WrongState
 from tq.models import Status, Task
 from tq.storage.store import Store
 
@@ -20,10 +21,11 @@ class TaskHandle:
     42
     """
 
-    def __init__(self, task_id: str, opened: Callable[[], Store], clock: Clock) -> None:
+    def __init__(self, task_id: str, opened: Callable[[], Store], clock: Clock, desk: Desk) -> None:
         self.id = task_id
         self._store = opened
         self._clock = clock
+        self._desk = desk
 
     def __repr__(self) -> str:
         return f"TaskHandle({self.id!r})"
@@ -38,6 +40,13 @@ class TaskHandle:
     def status(self) -> Status:
         """`to-do`, `in-progress`, `success`, `failed` or `cancelled`."""
         return self.task().status
+
+    def cancel(self, by: str | None = None) -> bool:
+        """Cancel the task; False if it has ended already. One that runs is asked to stop, which takes a moment."""
+        try:
+            return bool(self._desk.cancel(self.id, by=by))
+        except WrongState:
+            return False
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the task has ended, well or not; False if it had not when the time was over."""

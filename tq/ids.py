@@ -53,5 +53,16 @@ class IdFactory:
         return f"{head[:8]}-{head[8:]}-7{fraction:03x}-{0x8000 | noise >> 48:04x}-{noise & 0xFFFFFFFFFFFF:012x}"
 
 
+def first_id(moment: float) -> str:
+    """A text that no id is below that was made at this Unix time or later, and every one that was made before."""
+    head = f"{max(0, int(moment * 1000)):012x}"
+    return f"{head[:8]}-{head[8:]}"
+
+
+def ids_of_minute(minute: int) -> tuple[str, str]:
+    """Between which texts the ids lie that were made in this minute since 1970."""
+    return first_id(minute * 60), first_id((minute + 1) * 60)
+
+
 def is_id(text: str) -> bool:
     return _UUID.fullmatch(text) is not None

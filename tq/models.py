@@ -5,8 +5,8 @@ What is made once per task on the hot path is a NamedTuple: it costs a fifth of 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 from tq.retry import Backoff
@@ -46,7 +46,7 @@ class ClaimedTask(NamedTuple):
     crashes: int
     max_attempts: int
     timeout: float | None
-    created_at: float
+    ready_at: float
     priority: int
     claimed_at: float
 
@@ -79,6 +79,8 @@ class Task:
     timeout: float | None
     crashes: int
     worker_id: str | None
+    cancelled_by: str | None
+    ready_at: float | None
 
     @property
     def finished(self) -> bool:
@@ -171,6 +173,27 @@ def to_released(task: ClaimedTask) -> Transition:
     return Transition("to-do", task.attempts - 1, task.crashes, None, None, None, None)
 
 
+EVERY_TYPE = ""
+# What of a type can be set for all processes, as a TaskType calls it.
+STEERABLE = ("worker_count", "global_limit", "rate_limit", "timeout", "max_attempts")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSettings:
+    """What was set for all processes: it wins over what a program says of its types."""
+
+    paused: frozenset[str] = frozenset()  # '' stands for all types
+    types: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by type, what a TaskType calls it
+
+    def holds_back(self, type_: str) -> bool:
+        return type_ in self.paused or EVERY_TYPE in self.paused
+
+    def applied(self, kind: TaskType) -> TaskType:
+        """A type as it is to be run."""
+        stored = self.types.get(kind.name)
+        return replace(kind, **stored) if stored else kind
+
+
 class Settlement(NamedTuple):
     """One claimed task, what it turns into, and what its history should tell beyond that."""
 
@@ -191,13 +214,14 @@ class Want(NamedTuple):
 
 
 class Exchange(NamedTuple):
-    """The answer to one settle-and-claim: what was claimed, what had been lost, in how many seconds to look again, what
-    is paused."""
+    """The answer to one settle-and-claim: what was claimed, what had been lost, in how many seconds to look again,
+    which settings hold, and which of this worker's tasks are to be cancelled, by whom."""
 
     claimed: list[ClaimedTask]
     lost: list[ClaimedTask]
     look_again_in: float | None
-    paused: set[str]
+    settings: StoredSettings
+    cancelled: dict[str, str] = {}  # noqa: RUF012 (nobody changes it)
     enlisted: bool = True  # False where others took this worker for dead
 
 
@@ -209,6 +233,49 @@ class WorkerRecord(NamedTuple):
     pid: int
     identity: str
     started_at: float
+
+
+# The words by which tasks are found: the statuses, and what two of them are made of.
+STATES: dict[str, tuple[str, ...]] = {
+    "to-do": ("ready", "scheduled"),
+    "in-progress": ("in-progress",),
+    "success": ("success",),
+    "failed": ("retrying", "dead"),
+    "cancelled": ("cancelled",),
+    "ready": ("ready",),
+    "scheduled": ("scheduled",),
+    "retrying": ("retrying",),
+    "dead": ("dead",),
+}
+
+
+class TaskFilter(NamedTuple):
+    """Which tasks are meant. None asks for nothing."""
+
+    type: str | None = None
+    states: tuple[str, ...] | None = None
+    text: str | None = None  # somewhere in the input or the error
+    error: str | None = None  # exactly
+    from_id: str = ""
+    below_id: str = "g"  # greater than any id
+
+
+class Action(NamedTuple):
+    """What an operator does, in the order of the table that remembers it."""
+
+    id: str
+    at: float
+    actor: str
+    name: str
+    target: str  # an id, a type, or what tasks were asked for
+    touched: int = 0  # how many tasks
+
+
+class Page(NamedTuple):
+    """Some tasks, the newest first, and what to give as `after=` to see those behind them; None behind the last."""
+
+    tasks: tuple[Task, ...]
+    next: str | None
 
 
 QueueStats = dict[str, Any]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import builtins
 import contextlib
 import dataclasses
 import logging
@@ -11,14 +12,16 @@ import queue
 import signal
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import Any, TypeVar, overload
 
-from typing_extensions import Self
+from typing_extensions import Self, Unpack
 
 from tq import typed
 from tq.clock import Clock, SystemClock
 from tq.context import TaskTypeContext
+from tq.desk import Desk, Wanted
 from tq.errors import InvalidOption, NotInitialised, NotInTask, StorageError, TqError
 from tq.executor import Executor, current_task
 from tq.forking import renew_in_child
@@ -26,10 +29,11 @@ from tq.handle import TaskHandle
 from tq.ids import IdFactory
 from tq.lanes.job import LaneParts
 from tq.lanes.lanes import HandlerLanes
-from tq.models import DEFAULT_TIMEOUT, QueueStats, Task, TaskSpec, TaskType
+from tq.models import DEFAULT_TIMEOUT, EVERY_TYPE, Page, QueueStats, Task, TaskSpec, TaskType
 from tq.scheduler import AddOptions, Scheduler, patience, positive_number, whole_number
 from tq.storage.location import Location, locate
-from tq.storage.store import EVERY_TYPE, Store
+from tq.storage.store import Store
+from tq.views import Explanation
 from tq.worker import Worker
 
 P = TypeVar("P")
@@ -191,18 +195,47 @@ class TaskQueue:
         """A task as it would be stored, with an id; `accept` stores it."""
         return self._scheduler.spec(name, input_, options)
 
-    def accept(self, specs: list[TaskSpec]) -> list[str]:
+    def accept(self, specs: Sequence[TaskSpec]) -> builtins.list[str]:
         """Store tasks, all or none; answers with their ids, or those of the tasks that hold the same keys."""
         return self._opened().add(specs)
 
     def handle(self, task_id: str) -> TaskHandle:
         """A handle on any task of this database, by its id."""
         self._opened()
-        return TaskHandle(task_id, self._opened, self._clock)
+        return TaskHandle(task_id, self._opened, self._clock, self.desk)
 
     def get(self, task_id: str) -> Task:
         """A task as it stands now."""
         return self.handle(task_id).task()
+
+    @property
+    def desk(self) -> Desk:
+        """Where operators find tasks, cancel, retry and delete them, and steer types."""
+        return Desk(self._opened, self._clock, self._ids)
+
+    def explain(self, task_id: str) -> Explanation:
+        """Why a task is not running, or what became of it, in one sentence. See `Desk.explain`."""
+        return self.desk.explain(task_id)
+
+    def list(self, limit: int = 50, after: str | None = None, **wanted: Unpack[Wanted]) -> Page:
+        """A page of tasks, the newest first: `list(type="email", status="failed")`. See `Desk.list`."""
+        return self.desk.list(limit, after, **wanted)
+
+    def cancel(self, task_id: str | None = None, /, *, by: str | None = None, **wanted: Unpack[Wanted]) -> int:
+        """Cancel a task, or all that match and have not ended; answers with how many. See `Desk.cancel`."""
+        return self.desk.cancel(task_id, by=by, **wanted)
+
+    def retry(self, task_id: str | None = None, /, *, by: str | None = None, **wanted: Unpack[Wanted]) -> int:
+        """Run again what has failed or was cancelled, or now what waits; answers with how many. See `Desk.retry`."""
+        return self.desk.retry(task_id, by=by, **wanted)
+
+    def delete(self, task_id: str | None = None, /, *, by: str | None = None, **wanted: Unpack[Wanted]) -> int:
+        """Delete what has ended; answers with how many. See `Desk.delete`."""
+        return self.desk.delete(task_id, by=by, **wanted)
+
+    def cleanup(self, older_than: timedelta | float = 604_800.0, status: str | Sequence[str] = "success") -> int:
+        """Delete what has ended and was added longer ago than this; answers with how many."""
+        return self.desk.cleanup(older_than, status)
 
     # --- steering ------------------------------------------------------------------------------------------------
 
@@ -220,7 +253,7 @@ class TaskQueue:
         """How many tasks are in which status, in all and by type; and what needs a look."""
         store = self._opened()
         worker = self._worker
-        paused = store.paused()
+        paused = store.settings().paused
         return {
             **store.stats(),
             "paused": EVERY_TYPE in paused,

@@ -16,10 +16,13 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from tq.clock import Clock
-from tq.errors import NotInitialised, QueueMoved, StorageError, TaskInterrupted, TaskTimeout
+from tq.errors import NotInitialised, QueueMoved, StorageError, TaskAborted, TaskInterrupted, TaskTimeout
+from tq.ids import ids_of_minute
+from tq.kinds import Kinds
 from tq.lanes.job import Basket, Job, Lane
 from tq.models import (
     DEFAULT_TIMEOUT,
+    Cancelled,
     ClaimedTask,
     Failed,
     Outcome,
@@ -34,7 +37,8 @@ from tq.models import (
 from tq.scheduler import Scheduler
 from tq.storage.driver import Presence
 from tq.storage.presence import identity
-from tq.storage.store import EVERY_TYPE, Store
+from tq.storage.store import Store
+from tq.tally import KEPT_MINUTES, MINUTE, Tally
 
 log = logging.getLogger("tq")
 
@@ -44,6 +48,8 @@ _RETRY_STORAGE_SECONDS = 0.5
 _PARTING_SECONDS = 3.0  # how long a worker that stops, and runs nothing, waits for a database in trouble
 _WATCH_SECONDS = (0.02, 1.0)
 _MEAN_WEIGHT = 0.1
+_LISTEN_SECONDS = 0.5  # how often a worker whose places are full asks whether a task of its own was cancelled
+_COUNT_SECONDS = 5.0
 _UNSETTLED_SECONDS = 0.02  # how long an outcome may wait for company while more lies claimed ahead
 
 
@@ -72,7 +78,7 @@ class Worker:
         self._store = store
         self._scheduler = scheduler
         self._clock = clock
-        self._types = types
+        self._kinds = Kinds(types)
         self._poll_interval = poll_interval
         self._batch_size = batch_size
         self._task_timeout = task_timeout
@@ -86,10 +92,9 @@ class Worker:
         self._in_flight: Counter[str] = Counter()  # by type, what is in the lanes
         self._unsettled: list[tuple[Job, Outcome]] = []
         self._mean_seconds: dict[str, float] = {}
-        self._look_at = 0.0
-        self._tidy_at = 0.0
-        self._watch_at = 0.0
-        self._complain_at = 0.0
+        self._described = ""
+        self._tally, self._counted_minute = Tally(), 0
+        self._look_at = self._listen_at = self._tidy_at = self._watch_at = self._complain_at = self._count_at = 0.0
         self._in_doubt = False
         self.in_trouble = False  # whether the database refused the last step
         self._stopped_at = 0.0
@@ -156,10 +161,11 @@ class Worker:
         if self.stopping:
             self._give_back(lambda type_: True)
         self._tidy(now)
-        configuring = self._scheduler.configuring(self._kinds())  # before the wants: it may end between the two
+        configuring = self._scheduler.configuring(self._kinds)  # before the wants: it may end between the two
         living = self._presence.counts_as_living
         wants = self._wants() if living and not self.stopping else []
-        if self._unsettled or wants or self._look or not living:  # the exchange tells whether others took us for dead
+        # The exchange also tells what was cancelled, and whether others took us for dead.
+        if self._unsettled or wants or self._look or not living or (self._jobs and self._listen_at <= now):
             self._exchange(wants)
         elif self._look_at <= now:
             self._look_at = now + self._poll_interval
@@ -171,27 +177,39 @@ class Worker:
             self._settlement(job.task, outcome, frees_place=job.kind.global_limit is not None) for job, outcome in ended
         ]
         self._look = False
-        claimed, lost, look_again_in, paused, enlisted = self._store.exchange(
-            self.id, settlements, wants, self._clock.now
+        claimed, lost, look_again_in, settings, cancelled, enlisted = self._store.exchange(
+            self.id, settlements, wants, self._clock.now, self._kinds.settings
         )
         self._unsettled = []
-        for job, _ in ended:
+        self._settled([job for job, _ in ended], settlements, lost)
+        self._in_doubt = self._in_doubt or bool(lost)
+        seconds = self._poll_interval if look_again_in is None else min(self._poll_interval, look_again_in)
+        self._look_at = self._clock.monotonic() + seconds
+        self._listen_at = self._clock.monotonic() + _LISTEN_SECONDS
+        if not enlisted:
+            self._come_back()
+        if claimed:
+            self._start(claimed)
+        for task_id, by in cancelled.items():
+            self._cancel(task_id, by)
+        if self._kinds.adopt(settings):
+            self._look = True
+            self._give_back(lambda type_: True)  # it was claimed as the settings were
+        elif settings.paused:
+            self._give_back(settings.holds_back)
+
+    def _settled(self, jobs: list[Job], settlements: list[Settlement], lost: list[ClaimedTask]) -> None:
+        now = self._clock.now()
+        for job, settlement in zip(jobs, settlements, strict=True):
             self._forget(job)
+            if job.begun_at is not None:
+                self._tally.ended(job.task, settlement.transition, job.seconds, now)
         lost = self._really_lost(lost, settlements) if lost else lost
         for task in lost:
             log.warning("task %s was no longer ours when it ended; its result was dropped", task.id)
         for settlement in settlements:
             if settlement.transition.status == "failed" and settlement.task not in lost:
                 self._tell(settlement.task, settlement.transition)
-        self._in_doubt = self._in_doubt or bool(lost)
-        seconds = self._poll_interval if look_again_in is None else min(self._poll_interval, look_again_in)
-        self._look_at = self._clock.monotonic() + seconds
-        if not enlisted:
-            self._come_back()
-        if claimed:
-            self._start(claimed)
-        if paused:
-            self._give_back(lambda type_: type_ in paused or EVERY_TYPE in paused)
 
     def _really_lost(self, refused: list[ClaimedTask], settlements: list[Settlement]) -> list[ClaimedTask]:
         """Without those that are stored already, by an exchange whose answer was lost: they were sent again."""
@@ -240,7 +258,7 @@ class Worker:
             self._mean_seconds[task.type] = mean + (job.seconds - mean) * _MEAN_WEIGHT
 
     def _start(self, claimed: list[ClaimedTask]) -> None:
-        types = self._types()
+        types = {kind.name: kind for kind in self._kinds}
         now = self._clock.monotonic()
         by_type: dict[str, list[Job]] = {}
         for task in claimed:
@@ -268,23 +286,20 @@ class Worker:
     # --- how much to take, how long to sleep ---------------------------------------------------------------------
 
     def _wants(self) -> list[Want]:
-        wants = (self._scheduler.want(kind, self._in_flight[kind.name], self._ahead(kind)) for kind in self._kinds())
+        wants = (self._scheduler.want(kind, self._in_flight[kind.name], self._ahead(kind)) for kind in self._kinds)
         return [want for want in wants if want is not None]
-
-    def _kinds(self) -> list[TaskType]:
-        return [kind for kind in self._types().values() if kind.handler is not None]
 
     def _ahead(self, kind: TaskType) -> int:
         return self._scheduler.ahead(kind, self._mean_seconds.get(kind.name), self._batch_size)
 
     def _idle_seconds(self, configuring: float) -> float:
-        if self._unsettled:
+        if self._unsettled or self._look:
             return 0.0
         moments = [self._look_at, self._tidy_at]
         if self._jobs:
-            moments.append(self._watch_at)
+            moments += [self._watch_at, self._listen_at]
         seconds = min(moments) - self._clock.monotonic()
-        if any(self._in_flight[kind.name] > kind.worker_count for kind in self._kinds()):
+        if any(self._in_flight[kind.name] > kind.worker_count for kind in self._kinds):
             seconds = min(seconds, _UNSETTLED_SECONDS)
         return min(seconds, configuring) if configuring else seconds
 
@@ -322,11 +337,20 @@ class Worker:
     def _abandon(self, job: Job) -> None:
         if not job.give_up():
             return
-        self._end(job, Retry(f"{job.struck_why}, and its handler would not stop"))
+        reason = f"{job.struck_why}, and its handler would not stop"
+        self._end(job, Cancelled(reason) if job.struck_why == job.cancelled else Retry(reason))
         log.warning(
             "task %s (%s) %s, but its handler runs on, outside its place", job.task.id, job.task.type, job.struck_why
         )
         self._lane(job).abandon(job)
+
+    def _cancel(self, task_id: str, by: str) -> None:
+        """Stop a task of ours, or see to it that it does not start. One that has ended already stays what it became."""
+        job = self._jobs.get(task_id)
+        if job is not None and not job.struck:
+            job.cancelled = f"cancelled by {by}"
+            self._lane(job).strike(job, TaskAborted, job.cancelled, self._clock.monotonic())
+            self._watch_at = 0.0  # for the case that it will not stop
 
     def _lane(self, job: Job) -> Lane:
         return self._lanes.lane_of(job.kind)
@@ -349,11 +373,38 @@ class Worker:
     def _tidy(self, now: float) -> None:
         if self._in_doubt:
             self._reconcile()
+        self._describe()
         if now < self._tidy_at:
             return
         self._tidy_at = now + self._poll_interval
         for task in self._store.recover(self.id, self._scheduler.decide, self._clock.now()):
             log.warning("recovered task %s (%s) from a worker that died", task.id, task.type)
+        self._count(now)
+
+    def _describe(self) -> None:
+        """Tell those who look from other processes what this one works on."""
+        description = self._kinds.description(self.overdue())
+        if description != self._described and not self._scheduler.configuring(self._kinds):
+            self._store.describe_worker(self.id, description)
+            self._described = description
+
+    def _count(self, now: float) -> None:
+        """Store what happened in the last seconds, for those who look."""
+        if now < self._count_at:
+            return
+        self._count_at = now + _COUNT_SECONDS
+        rows = self._tally.taken()
+        try:
+            if rows:
+                self._store.minutes.add(rows)
+            minute = int(self._clock.now() // MINUTE) - 1
+            if minute != self._counted_minute:
+                self._described = ""  # in case that the queue has moved
+                self._store.minutes.count_new(minute, KEPT_MINUTES, ids_of_minute)
+                self._counted_minute = minute
+        except BaseException:
+            self._tally.give_back(rows)
+            raise
 
     def _reconcile(self) -> None:
         """After a commit of unknown fate: give back what the store says is ours and we know nothing of."""
@@ -368,6 +419,7 @@ class Worker:
         log.warning("this worker was silent for too long, and others took over its tasks; it goes on with new ones")
         self._give_back(lambda type_: True)
         self._store.enlist_again(self._record)
+        self._described = ""
         self._look = True
 
     def _complain(self, message: str) -> None:
@@ -397,6 +449,7 @@ class Worker:
 
     def _say_goodbye(self) -> None:
         try:
+            self._store.minutes.add(self._tally.taken())
             self._store.retire(self.id)
             self._presence.leave()
         except StorageError as error:

@@ -19,17 +19,23 @@ MAY_IMPORT = {
     "models": "errors retry",
     "payload": "errors",
     "typed": "errors payload",
-    "storage": "errors forking models ratelimit",  # knows no clock, no handler, no queue
+    "views": "models ratelimit",
+    "storage": "errors forking models ratelimit views",  # knows no clock, no handler, no queue
     "executor": "errors models payload typed",  # never sees the store
     "lanes": "errors clock models executor",
+    "kinds": "models",
     "scheduler": "errors clock ids models retry ratelimit",  # rules without I/O
-    "worker": "errors clock ids models executor lanes scheduler storage",
-    "handle": "errors clock models payload storage",
+    "tally": "models views",
+    "worker": "errors clock ids models executor kinds lanes scheduler storage tally",
+    "explain": "models ratelimit views",
+    "timeline": "models views",
+    "desk": "errors clock explain ids models payload retry scheduler storage tally timeline views",
+    "handle": "errors clock desk models payload storage",
     "context": "errors clock models retry payload typed scheduler handle",
-    "queue": "errors clock forking ids models retry payload typed storage executor lanes scheduler worker handle "
-    "context",
+    "queue": "errors clock forking ids models retry payload typed storage executor lanes scheduler worker views desk "
+    "handle context",
     "default": "queue",
-    "__init__": "errors models retry executor handle context queue default",
+    "__init__": "errors models retry executor desk handle context queue default",
     "testing": "errors clock ids models storage scheduler worker handle context queue __init__",
     "web": "errors models payload handle context queue __init__",
     "cli": "errors clock ids models payload storage handle context queue __init__ web",

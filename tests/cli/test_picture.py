@@ -30,6 +30,8 @@ WAITING = Task(
     timeout=None,
     crashes=0,
     worker_id=None,
+    cancelled_by=None,
+    ready_at=None,
 )
 ROWS = [Row("email", "2 at a time", ["done"] * 20 + ["to do"] * 10), Row("thumbnail", "4 at a time", ["retry"] * 40)]
 

@@ -18,7 +18,7 @@ def test_a_claimed_task_tells_all_that_a_worker_needs(store: Store):
     (task,) = claim(store, now=NOW + 5, max_attempts=4)
     assert (task.id, task.type, task.input, task.priority, task.timeout) == (task_id(1), "email", "[1]", 3, 2.5)
     assert (task.version, task.attempts, task.crashes, task.max_attempts) == (1, 1, 0, 4)
-    assert (task.created_at, task.claimed_at) == (NOW, NOW + 5)
+    assert (task.ready_at, task.claimed_at) == (NOW, NOW + 5)
 
 
 def test_a_claim_is_seen_on_the_task(store: Store):

@@ -15,8 +15,8 @@ from tests.contract.vocabulary import (
     settlement,
     task_id,
 )
-from tq.models import Succeeded, Want
-from tq.storage.store import EVERY_TYPE, Store
+from tq.models import EVERY_TYPE, Succeeded, Want
+from tq.storage.store import Store
 
 BOTH = [Want("email", 5), Want("sms", 5)]
 
@@ -30,13 +30,13 @@ def one_of_each(store: Store) -> None:
 def test_a_paused_queue_starts_nothing(store: Store):
     store.pause(EVERY_TYPE)
     answer = exchange(store, wants=BOTH)
-    assert (answer.claimed, answer.paused) == ([], {EVERY_TYPE})
+    assert (answer.claimed, answer.settings.paused) == ([], {EVERY_TYPE})
 
 
 def test_a_paused_type_leaves_the_others_alone(store: Store):
     store.pause("email")
     answer = exchange(store, wants=BOTH)
-    assert (ids(answer.claimed), answer.paused) == (numbered(2), {"email"})
+    assert (ids(answer.claimed), answer.settings.paused) == (numbered(2), {"email"})
 
 
 def test_a_resumed_queue_goes_on(store: Store):
@@ -63,7 +63,7 @@ def test_a_pause_holds_for_every_store_on_the_database(store: Store, database: D
     store.pause("email")
     other = database.open()
     assert claim(other) == []
-    assert other.paused() == {"email"}
+    assert other.settings().paused == {"email"}
     other.resume("email")
     assert ids(claim(store)) == numbered(1)
 
@@ -71,14 +71,14 @@ def test_a_pause_holds_for_every_store_on_the_database(store: Store, database: D
 def test_pausing_twice_is_pausing_once(store: Store):
     store.pause("email")
     store.pause("email")
-    assert store.paused() == {"email"}
+    assert store.settings().paused == {"email"}
     store.resume("email")
-    assert store.paused() == set()
+    assert store.settings().paused == set()
 
 
 def test_what_is_not_paused_can_be_resumed(store: Store):
     store.resume("email")
-    assert store.paused() == set()
+    assert store.settings().paused == set()
 
 
 def test_what_runs_may_end_while_paused(store: Store):

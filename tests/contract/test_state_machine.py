@@ -19,6 +19,7 @@ from hypothesis.stateful import (
 
 from tests.contract.vocabulary import NOW, Database, FixedClock, enlist, ids, rules, settlement, task_id
 from tq.models import (
+    EVERY_TYPE,
     MAX_CRASHES,
     Cancelled,
     ClaimedTask,
@@ -31,7 +32,7 @@ from tq.models import (
     Want,
 )
 from tq.storage.driver import Presence
-from tq.storage.store import EVERY_TYPE, Store
+from tq.storage.store import Store
 
 TYPES = ["email", "sms"]
 MAX_ATTEMPTS = 5
@@ -160,7 +161,7 @@ class StoreAgainstModel(RuleBasedStateMachine):
             worker, [], [Want(type_, room, MAX_ATTEMPTS) for type_, room in rooms.items()], self.clock.now
         )
         assert ids(answer.claimed) == self.expect_claim(worker, rooms)
-        assert answer.paused == self.paused
+        assert answer.settings.paused == self.paused
         self.claims += [(worker, task) for task in answer.claimed]
 
     def expect_claim(self, worker: str, rooms: dict[str, int]) -> list[str]:

@@ -21,12 +21,12 @@ from tests.architecture.source_files import ROOT, dotted, sources, statements
 from tests.architecture.test_sources import CHANGES_A_TASK, OF_ONE_DRIVER
 from tests.docs.pages import Page, pages, read, reference, reference_table
 from tests.postgres import new_database
-from tq import Task, TaskContext, TaskHandle, TaskQueue, TaskTypeContext, errors
+from tq import Desk, Task, TaskContext, TaskHandle, TaskQueue, TaskTypeContext, errors
 from tq.models import Status
 from tq.queue import _WORKER_OPTIONS
 from tq.scheduler import AddOptions
 
-CLASSES = (TaskQueue, TaskTypeContext, TaskHandle, TaskContext, Task)
+CLASSES = (TaskQueue, TaskTypeContext, TaskHandle, Desk, TaskContext, Task)
 ERRORS = {name: kind for name, kind in vars(errors).items() if isinstance(kind, type)}
 KNOWN = {"tq": TaskQueue.__call__, "current_task": tq.current_task, **{kind.__name__: kind for kind in CLASSES}}
 

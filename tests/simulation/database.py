@@ -9,7 +9,8 @@ from tq.storage.driver import Driver
 if TYPE_CHECKING:
     from tests.simulation.processes import Process
 
-Change = tuple[str, str, Any, Any]  # what, of which task, type or worker, and how it was before and after
+# What, of which task, type or worker, and how it was before and after; of a setting its name and its value.
+Change = tuple[str, str, Any, Any]
 
 
 class Database(Protocol):
@@ -28,6 +29,10 @@ class Database(Protocol):
         """A driver as a program has it."""
 
     def ask(self, query: str) -> list[tuple[Any, ...]]: ...
+
+    @property
+    def expecting(self) -> bool:
+        """Whether commits are on their way that nobody waits for any more."""
 
     def defects(self) -> list[str]:
         """What the database itself says is wrong with it."""

@@ -19,7 +19,7 @@ class Faults:
         self._world = world
         self._stage = world.stage
         self._random = world.stage.random
-        self._kinds = sorted(world.scenario.faults - {"pause", "poison"})
+        self._kinds = sorted(world.scenario.faults - {"pause", "poison", "meddling"})
         self._left = world.scenario.fault_count if self._kinds else 0
         self._errors_due = 0
         self._outage_until = -1.0

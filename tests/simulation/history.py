@@ -27,6 +27,7 @@ class Row(NamedTuple):
     attempts_allowed: int | None
     last_attempt_at: float | None
     output: str | None
+    cancelled_by: str | None
 
     @property
     def ready(self) -> bool:
@@ -65,6 +66,7 @@ class History:
     def __init__(self, clock: Callable[[], float], latest_wall: Callable[[], float]) -> None:
         self.events: list[Event] = []
         self.rows: dict[str, Row] = {}  # as last committed
+        self.deleted: set[str] = set()
         self._clock = clock
         self._latest_wall = latest_wall
 
@@ -77,16 +79,24 @@ class History:
             match what:
                 case "paused" | "resumed":
                     self.record(who, what, None, type=subject)
+                case "set":
+                    self.record(who, what, None, type=subject, name=old, value=new)
                 case "marked":
                     self.record(who, what, subject, version=new.version)
                 case "leased" | "dismissed":
                     self.record(who, what, None, worker=subject, until=new)
                 case _:
                     self.record(who, what, subject, old=old, new=new, **facts)
-                    if new is not None:
-                        self.rows[subject] = new
+                    self._keep(subject, new)
         if changes:
             self.record(who, "committed", None, **facts)
+
+    def _keep(self, task: str, row: Row | None) -> None:
+        if row is not None:
+            self.rows[task] = row
+        else:
+            del self.rows[task]
+            self.deleted.add(task)
 
     @property
     def unfinished(self) -> bool:

@@ -12,7 +12,7 @@ from tests.simulation.scenario import Part
 from tq.errors import StorageError
 from tq.executor import Executor
 from tq.lanes.job import Basket, Job, Strike
-from tq.models import Outcome, Released, TaskType
+from tq.models import Cancelled, Outcome, Released, TaskType
 from tq.storage.driver import Presence
 
 if TYPE_CHECKING:
@@ -48,12 +48,13 @@ class VirtualLane:
     # --- the life of an attempt; a crash is possible between any two of these ------------------------------------
 
     def _mark(self, job: Job) -> None:
+        if job.cancelled:
+            self._make_room(job, Cancelled(job.cancelled))
+            return
         try:
             self._presence.started(job.task)
         except StorageError:  # what cannot be listed as started must not start
-            self._busy -= 1
-            self._basket.put(job, Released(), last=not self._pending)
-            self._admit()
+            self._make_room(job, Released())
             return
         self._record("marked", job)
         self._soon(partial(self._begin, job))
@@ -84,6 +85,9 @@ class VirtualLane:
         if job.abandoned:
             self._overdue.discard(job)
             return
+        self._make_room(job, outcome)
+
+    def _make_room(self, job: Job, outcome: Outcome) -> None:
         self._busy -= 1
         self._basket.put(job, outcome, last=not self._pending)
         self._admit()
@@ -95,6 +99,7 @@ class VirtualLane:
             job.strike(why, now, lambda: self._deliver(job))
 
     def _deliver(self, job: Job) -> None:
+        self._record("struck", job)
         if self._running[job].obeys:
             self._soon(partial(self._end, job), seconds=0.5)
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tests.simulation.sqlite_storage import STATEMENTS, SimulatedDriver
 from tests.simulation.world import Engine
 from tq import models, ratelimit
-from tq.models import ClaimedTask, Exchange, Settlement, TaskSpec, Transition, Want, WorkerRecord
+from tq.models import ClaimedTask, Exchange, Settlement, StoredSettings, TaskSpec, Transition, Want, WorkerRecord
 from tq.scheduler import Scheduler
 from tq.storage import presence
 from tq.storage.driver import Autopsy, Session
@@ -31,13 +31,18 @@ class ClaimsWhatItSawBefore(Store):
     """Looks for ready tasks in one transaction, and takes them in another."""
 
     def exchange(
-        self, worker_id: str, settlements: Sequence[Settlement], wants: Sequence[Want], clock: Callable[[], float]
+        self,
+        worker_id: str,
+        settlements: Sequence[Settlement],
+        wants: Sequence[Want],
+        clock: Callable[[], float],
+        known: StoredSettings | None = None,
     ) -> Exchange:
         self._seen = {
             want.type: [row[0] for row in self._driver.read(lambda s, w=want: s.rows("seen", (w.type, w.room)))]
             for want in wants
         }
-        return super().exchange(worker_id, settlements, wants, clock)
+        return super().exchange(worker_id, settlements, wants, clock, known)
 
     def _take(self, session: Session, worker_id: str, want: Want, count: int, now: float) -> list[ClaimedTask]:
         claimed: list[ClaimedTask] = []
@@ -158,10 +163,15 @@ class RefillsTwice(Store):
     again."""
 
     def exchange(
-        self, worker_id: str, settlements: Sequence[Settlement], wants: Sequence[Want], clock: Callable[[], float]
+        self,
+        worker_id: str,
+        settlements: Sequence[Settlement],
+        wants: Sequence[Want],
+        clock: Callable[[], float],
+        known: StoredSettings | None = None,
     ) -> Exchange:
         now = clock()
-        return super().exchange(worker_id, settlements, wants, lambda: now)
+        return super().exchange(worker_id, settlements, wants, lambda: now, known)
 
     @staticmethod
     def _bucket(session: Session, type_: str, rate: float, now: float) -> ratelimit.Bucket:
@@ -183,6 +193,50 @@ class RetriesForever(Scheduler):
         return models.to_retry(task, error, now + 1.0)
 
 
+# --- operators -----------------------------------------------------------------------------------------------------
+
+
+class DropsCancellations(Worker):
+    def _cancel(self, task_id: str, by: str) -> None: ...
+
+
+class ListensOnlyWhenItHasTo(Worker):
+    """Asks what was cancelled when it has something to settle or to claim anyway."""
+
+    def step(self) -> float:
+        self._listen_at = float("inf")
+        return super().step()
+
+
+class ClaimsByItsOwnSettings(Store):
+    """By those that the worker knew when it began, whatever has been set since."""
+
+    def exchange(
+        self,
+        worker_id: str,
+        settlements: Sequence[Settlement],
+        wants: Sequence[Want],
+        clock: Callable[[], float],
+        known: StoredSettings | None = None,
+    ) -> Exchange:
+        return super().exchange(worker_id, settlements, wants, clock)
+
+
+class LosesWhatWasCancelled(Store):
+    """What may not come again because it was cancelled counts as somebody else's."""
+
+    def _settle(
+        self, session: Session, worker_id: str, settlements: Iterable[Settlement], now: float
+    ) -> list[ClaimedTask]:
+        given = list(settlements)
+        asked = {task for row in session.rows("asked_to_stop", (worker_id,)) for task in row}
+        again = [each for each in given if each.task.id in asked and each.transition.completed_at is None]
+        lost = super()._settle(session, worker_id, [each for each in given if each not in again], now)
+        return [*lost, *(each.task for each in again)]
+
+
+_ASKED_TO_STOP = "SELECT id FROM tasks WHERE worker_id = ?1 AND status = 'in-progress' AND cancelled_by IS NOT NULL"
+
 MUTANTS = {
     "a settle that does not ask whether the task is still its own": Engine(
         statements=_without("settle", "AND version = ?10 AND status = 'in-progress'", "AND ?10 IS NOT NULL")
@@ -196,7 +250,9 @@ MUTANTS = {
     "a claim that does not count": Engine(
         statements=_without("claim", "attempts = attempts + 1", "attempts = attempts")
     ),
-    "a claim in a pause": Engine(statements=_without("look_around", "'paused'", "'no such setting'")),
+    "a claim in a pause": Engine(
+        statements=_without("look_around", "name != 'moving'", "name NOT IN ('moving', 'paused')")
+    ),
     "a claim beyond the limit over all workers": Engine(
         statements=_without("running_of_type", "count(*)", "0 * count(*)")
     ),
@@ -221,18 +277,71 @@ MUTANTS = {
     "a rate that counts a moment twice": Engine(store=RefillsTwice),
     "a rate that stands still when the clock is set back": Engine(store=WaitsForTheOldTime),
     "a retry without end": Engine(scheduler=RetriesForever),
+    "a settle that lets a cancelled task come again": Engine(
+        statements=_without("settle", "AND (cancelled_by IS NULL OR ?7 IS NOT NULL)")
+    ),
+    "a settle that gives up on what was cancelled": Engine(
+        store=LosesWhatWasCancelled, statements={"asked_to_stop": _ASKED_TO_STOP}
+    ),
+    "a worker that drops cancellations": Engine(worker=DropsCancellations),
+    "a worker that hears of cancellations by chance": Engine(worker=ListensOnlyWhenItHasTo),
+    "a cancellation that takes a running task from its worker": Engine(
+        statements=_without("ask_to_cancel", "cancelled_by = ?2", "cancelled_by = ?2, version = version + 1")
+    ),
+    "a cancellation of what runs, as if it waited": Engine(
+        statements=_without("cancel_waiting", "status IN ('to-do', 'failed') AND")
+    ),
+    "a cancellation of what has ended": Engine(statements=_without("cancel_waiting", "AND completed_at IS NULL")),
+    "a retry of what succeeded": Engine(
+        statements=_without("retry_ended", "status = ?3 AND status IN ('failed', 'cancelled') AND")
+    ),
+    "a retry that gives attempts to what waits": Engine(
+        statements=_without("retry_ended", "AND completed_at IS NOT NULL", "AND ?3 = 'failed'")
+    ),
+    "a retry that stays cancelled": Engine(statements=_without("retry_ended", "cancelled_by = NULL,")),
+    "a retry without its attempts": Engine(statements=_without("retry_ended", "attempts = 0, crashes = 0,")),
+    "a retry now of what waits for nothing": Engine(statements=_without("hasten", "AND run_after IS NOT NULL")),
+    "a deletion of what has not ended": Engine(
+        statements=_without(
+            "delete_ended", "AND status IN ('success', 'failed', 'cancelled') AND completed_at IS NOT NULL"
+        )
+    ),
+    "a deletion of what waits for its retry": Engine(
+        statements=_without("delete_ended", "AND completed_at IS NOT NULL")
+    ),
+    "a deletion that leaves inputs": Engine(statements={"delete_inputs": "SELECT ?1"}),
+    "a deletion that leaves its history": Engine(statements={"delete_attempts": "SELECT ?1"}),
+    "a count of ended tasks that only grows": Engine(
+        statements=_without("count_finished", "VALUES (?1, ?2, ?3)", "VALUES (?1, ?2, max(0, ?3))")
+    ),
+    "a claim by settings that were changed before": Engine(store=ClaimsByItsOwnSettings),
 }
 
 # Where to look for those that need a crowd in one place.
-FOCUS = {
+MEDDLING: dict[str, Any] = {"only_faults": frozenset({"meddling"}), "many_faults": 40}
+FOCUS: dict[str, dict[str, Any]] = {
     "a settle that asks for the status alone": {"only_type": "slow", "only_faults": frozenset({"error"})},
     "a rate that counts a moment twice": {"only_type": "rated", "only_faults": frozenset({"stop"})},
     "a rate that stands still when the clock is set back": {"only_type": "rated", "only_faults": frozenset({"jump"})},
     "a worker that leaves in doubt": {"only_faults": frozenset({"error", "restart"})},
-    "a list of started tasks, not claims": {"only_type": "fast", "only_faults": frozenset({"crash", "poison"})},
+    "a list of started tasks, not claims": {
+        "workers": 4,
+        "only_type": "fast",
+        "only_faults": frozenset({"crash", "poison"}),
+        "many_faults": 30,
+    },
     "a sweep that goes by an old list of workers": {
         "workers": 6,
         "only_type": "once",
         "only_faults": frozenset({"crash"}),
     },
+    "a worker that trusts a failed commit to have failed": {"only_faults": frozenset({"error"})},
+    "a worker that hears of cancellations by chance": {
+        "workers": 1,
+        "only_type": "limited",
+        "only_faults": frozenset({"meddling"}),
+    },
+    "a deletion of what waits for its retry": {"only_type": "slow", **MEDDLING},
+    "a retry that gives attempts to what waits": {"only_type": "slow", **MEDDLING},
+    "a claim by settings that were changed before": {"only_type": "rated", **MEDDLING},
 }

@@ -68,7 +68,9 @@ MUTANTS = {
     "a claim that does not count": Planted(
         statements=_without("claim", "attempts = attempts + 1", "attempts = attempts")
     ),
-    "a claim in a pause": Planted(statements=_without("look_around", "'paused'", "'no such setting'")),
+    "a claim in a pause": Planted(
+        statements=_without("look_around", "FROM {schema}.settings", "FROM {schema}.settings WHERE name != 'paused'")
+    ),
     "a claim beyond the limit over all workers": Planted(
         statements=_without("running_of_type", "count(*)", "0 * count(*)")
     ),
@@ -82,7 +84,7 @@ MUTANTS = {
     "a recovery right after an outage": Planted(driver=NeverSettlesDown),
     "a recovery that goes by an old autopsy": Planted(store=RecoversByAnOldAutopsy),
     "a claim for a worker that is declared dead": Planted(
-        statements={"look_around": "SELECT {time}, '[]', NULL::float8 FROM (SELECT $1::text) AS anybody"}
+        statements={"look_around": "SELECT {time}, '[]', NULL::float8, '[]' FROM (SELECT $1::text) AS anybody"}
     ),
     "a claim that does not hold its worker": Planted(statements=_without("look_around", " FOR KEY SHARE")),
     "a start that does not ask for the lease": Planted(
@@ -96,6 +98,27 @@ MUTANTS = {
         statements={"count_finished": "SELECT $1::text, $2::text, $3::bigint"}
     ),
     "a retry without end": Planted(scheduler=mutants.RetriesForever),
+    "a settle that lets a cancelled task come again": Planted(
+        statements=_without("settle", "AND (task.cancelled_by IS NULL OR done.completed_at IS NOT NULL)")
+    ),
+    "a worker that drops cancellations": Planted(worker=mutants.DropsCancellations),
+    "a cancellation that looks twice": Planted(statements={"hold_tasks": "SELECT $1::text"}),
+    "a cancellation of what runs, as if it waited": Planted(
+        statements=_without("cancel_waiting", "status IN ('to-do', 'failed') AND")
+    ),
+    "a cancellation of what has ended": Planted(statements=_without("cancel_waiting", "AND completed_at IS NULL")),
+    "a retry of what succeeded": Planted(
+        statements=_without("retry_ended", "status = $3::text AND status IN ('failed', 'cancelled') AND")
+    ),
+    "a deletion of what has not ended": Planted(
+        statements=_without(
+            "delete_ended", "AND status IN ('success', 'failed', 'cancelled') AND completed_at IS NOT NULL"
+        )
+    ),
+    "a count of ended tasks that only grows": Planted(
+        statements=_without("count_finished", "VALUES ($1, $2, $3)", "VALUES ($1, $2, greatest(0, $3))")
+    ),
+    "a claim by settings that were changed before": Planted(store=mutants.ClaimsByItsOwnSettings),
 }
 
 # Where to look for those that need a crowd in one place.
@@ -128,10 +151,19 @@ FOCUS: dict[str, dict[str, Any]] = {
     },
     "a worker that trusts a failed commit to have failed": {"only_faults": frozenset({"error"})},
     "a worker that leaves in doubt": {"only_faults": frozenset({"error", "restart"}), "many_faults": 40},
+    "a cancellation that looks twice": {
+        "workers": 6,
+        "only_type": "fast",
+        "only_faults": frozenset({"meddling"}),
+        "many_faults": 80,
+    },
+    "a cancellation of what has ended": {"only_type": "once", **mutants.MEDDLING},
+    "a claim by settings that were changed before": {"only_type": "slow", "only_faults": frozenset({"meddling"})},
 }
 
 # Found by minutes of schedules, not by seconds.
 RARE = [
+    "a cancellation that looks twice",
     "a start that does not ask for the lease",
     "a settle that asks for the status alone",
     "a recovery that goes by an old autopsy",

@@ -37,22 +37,30 @@ CREATE FUNCTION now_on_stage() RETURNS float8 LANGUAGE sql VOLATILE
 CREATE UNLOGGED TABLE audit (n BIGSERIAL, what TEXT, subject TEXT, old JSONB, new JSONB);
 CREATE FUNCTION note_task() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
     INSERT INTO simulated.audit (what, subject, old, new) VALUES (
-        CASE WHEN new IS NULL THEN 'deleted' WHEN old.version = new.version AND new.started THEN 'marked'
-        ELSE 'changed' END, coalesce(new.id, old.id), to_jsonb(old) - 'input', to_jsonb(new) - 'input');
+        CASE WHEN new IS NULL THEN 'deleted'
+        WHEN old.version = new.version AND new.started AND old.cancelled_by IS NOT DISTINCT FROM new.cancelled_by
+        THEN 'marked' ELSE 'changed' END, coalesce(new.id, old.id), to_jsonb(old) - 'input', to_jsonb(new) - 'input');
     RETURN NULL; END $$;
-CREATE FUNCTION note_pause() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-    INSERT INTO simulated.audit (what, subject)
-    VALUES (CASE WHEN new IS NULL THEN 'resumed' ELSE 'paused' END, coalesce(new.type, old.type));
+CREATE FUNCTION note_setting() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    IF coalesce(new.name, old.name) = 'paused' THEN
+        INSERT INTO simulated.audit (what, subject)
+        VALUES (CASE WHEN new IS NULL THEN 'resumed' ELSE 'paused' END, coalesce(new.type, old.type));
+    ELSE
+        INSERT INTO simulated.audit (what, subject, old, new)
+        VALUES ('set', coalesce(new.type, old.type), to_jsonb(coalesce(new.name, old.name)), to_jsonb(new.value));
+    END IF;
     RETURN NULL; END $$;
 CREATE FUNCTION note_worker() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
     INSERT INTO simulated.audit (what, subject, new) VALUES (
         CASE WHEN new IS NULL THEN 'dismissed' ELSE 'leased' END, coalesce(new.id, old.id), to_jsonb(new.lease_until));
     RETURN NULL; END $$;
 CREATE TRIGGER audit AFTER INSERT OR UPDATE OR DELETE ON tasks FOR EACH ROW EXECUTE FUNCTION note_task();
-CREATE TRIGGER audit AFTER INSERT OR DELETE ON settings FOR EACH ROW EXECUTE FUNCTION note_pause();
+CREATE TRIGGER audit AFTER INSERT OR UPDATE OR DELETE ON settings FOR EACH ROW EXECUTE FUNCTION note_setting();
 CREATE TRIGGER audit AFTER INSERT OR UPDATE OR DELETE ON workers FOR EACH ROW EXECUTE FUNCTION note_worker();
 """
-_TABLES = "tasks, task_inputs, attempts, finished_counts, workers, settings, rate_buckets, audit"
+_TABLES = (
+    "tasks, task_inputs, attempts, finished_counts, workers, settings, rate_buckets, audit, tq_minutes, tq_actions"
+)
 _TAKE_CHANGES = b"WITH taken AS (DELETE FROM audit RETURNING *) SELECT what, subject, old, new FROM taken ORDER BY n"
 
 
@@ -82,6 +90,7 @@ class PostgresDatabase:
         self.switchboard.monitor.execute(f"TRUNCATE {_TABLES} RESTART IDENTITY".encode())
         self.seats: list[SimulatedPresence] = []
         self.transactions: set[VirtualConnection] = set()
+        self._on_their_way: set[VirtualConnection] = set()
         self._told = -1
 
     def open(self, process: Process) -> PostgresDriver:
@@ -93,6 +102,14 @@ class PostgresDatabase:
 
     def ask(self, query: str) -> list[tuple[Any, ...]]:
         return self.switchboard.monitor.execute(query.encode()).fetchall()
+
+    @property
+    def expecting(self) -> bool:
+        return bool(self._on_their_way & self.transactions)
+
+    def expect(self, late: VirtualConnection) -> None:
+        self._on_their_way.add(late)
+        self.transactions.add(late)
 
     def defects(self) -> list[str]:
         return [f"{len(self.transactions)} transactions were left open"] if self.transactions else []
@@ -118,7 +135,7 @@ class PostgresDatabase:
 
 
 def _noted(value: Any) -> Any:
-    """A task's row; a lease's end as it is."""
+    """A task's row; a lease's end, or a setting, as it is."""
     return Row(*(value[name] for name in Row._fields)) if isinstance(value, dict) else value
 
 
@@ -207,7 +224,7 @@ class VirtualConnection:
         late = VirtualConnection.__new__(VirtualConnection)
         late.__dict__.update(self.__dict__)
         self._database.transactions.discard(self)
-        self._database.transactions.add(late)
+        self._database.expect(late)
         self._line = None
         random = self.process.random
         how = random.choice([b"COMMIT", b"COMMIT", b"ROLLBACK"])

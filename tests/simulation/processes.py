@@ -1,4 +1,4 @@
-"""The cast: worker processes, producers, and an operator who pauses and resumes. Each owns its real connections."""
+"""The cast: worker processes, producers, and operators. Each owns its real connections."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tests.simulation.lanes import VirtualLanes
 from tests.simulation.scenario import Wish, run_after
 from tq.errors import StorageError
 from tq.ids import IdFactory
-from tq.models import TaskSpec, TaskType
+from tq.models import EVERY_TYPE, STEERABLE, Action, TaskSpec, TaskType
 from tq.scheduler import Scheduler
-from tq.storage.store import EVERY_TYPE, Store
+from tq.storage.store import Store
 from tq.worker import Worker
 
 if TYPE_CHECKING:
@@ -57,6 +57,9 @@ class Process(Actor):
                 return operation()
             except StorageError:
                 self.clock.sleep(1.0)
+
+    def action(self, name: str) -> Action:
+        return Action(self.ids.new(), self.clock.now(), self.name, name, "some")
 
     def record(self, what: str, task: str | None = None, **facts: Any) -> None:
         self.world.history.record(self.name, what, task, **facts)
@@ -157,7 +160,7 @@ class Producer(Process):
 
 
 class Operator(Process):
-    """Pauses and resumes; another one resumes everything when the schedule comes to its end."""
+    """Pauses and resumes; another one lets everything go on when the schedule comes to its end."""
 
     def __init__(self, world: World, name: str, pauses: int) -> None:
         super().__init__(world, name)
@@ -175,3 +178,60 @@ class Operator(Process):
         if not self._pauses:
             for name in names:
                 self.insist(lambda name=name: store.resume(name))
+                if "meddling" in self.world.scenario.faults:
+                    self._reset(store, name)
+
+    def _reset(self, store: Store, name: str) -> None:
+        self.insist(lambda: store.operators.set(name, dict.fromkeys(STEERABLE), self.action("reset")))
+
+
+class Meddler(Process):
+    """Cancels, retries and deletes whatever it finds, and overrides settings, while everybody else works."""
+
+    def play(self) -> None:
+        store = self.insist(self.open_store)
+        for _ in range(max(self.random.randint(4, 16), self.world.scenario.fault_count)):
+            self.clock.sleep(self.random.random() * self.random.choice([0.1, 0.5, 2.0]))
+            verb = self.random.choice(["cancel", "cancel", "cancel", "retry", "retry", "delete", "set"])
+            if verb == "set":
+                self._steer(store)
+            else:
+                self._change(verb, getattr(store.operators, verb), self._some(verb))
+
+    def _some(self, verb: str) -> list[str]:
+        """One task or several; mostly such as the verb is for, else any."""
+        rows = self.world.history.rows
+        known = sorted(rows)
+        if self.random.random() < 0.7:
+            known = [task for task in known if rows[task].ended is (verb != "cancel")] or known
+        return self.random.sample(known, min(len(known), self.random.choice([1, 1, 2, 5])))
+
+    def _change(self, verb: str, change: Callable[[list[str], Action], list[str]], ids: list[str]) -> None:
+        self.record("meddling", verb=verb, ids=ids)
+        try:
+            changed = change(ids, self.action(verb))
+        except StorageError as error:
+            self._wait_a_moment(error)
+            return
+        self.record("meddled", verb=verb, ids=ids, changed=changed)
+
+    def _steer(self, store: Store) -> None:
+        kind = self.random.choice(sorted(self.world.scenario.types.values(), key=lambda kind: kind.name))
+        choices: dict[str, list[float | None]] = {
+            "worker_count": [1, 2, 4],
+            "max_attempts": [1, 2, 5],
+            "rate_limit": [2.0, 5.0, 20.0] if kind.rate_limit is None else [1.0, 10.0, None],
+        }
+        if kind.global_limit is not None:  # who knows of none counts nothing
+            choices["global_limit"] = [1, 2, 4]
+        name = self.random.choice(sorted(choices))
+        value = None if self.random.random() < 0.3 else json.dumps(self.random.choice(choices[name]))
+        self.record("steering", type=kind.name, name=name, value=value)
+        try:
+            store.operators.set(kind.name, {name: value}, self.action("set"))
+        except StorageError as error:
+            self._wait_a_moment(error)
+
+    def _wait_a_moment(self, error: StorageError) -> None:
+        self.record("meddling failed", error=str(error))
+        self.clock.sleep(1.0)

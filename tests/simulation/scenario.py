@@ -18,6 +18,7 @@ from tq.scheduler import AddOptions
 
 FAULTS = ("crash", "error", "outage", "stop", "jump", "restart", "pause", "poison")
 MOST_FAULTS = 6
+LONG_SECONDS = 12.0  # of a handler that is worth cancelling
 LONG = 1500  # characters: from 1,024 on an input stands in a table of its own
 
 
@@ -76,6 +77,8 @@ class Scenario:
         seconds = random.random() * (0.004 if value["type"] in ("fast", "once") else random.choice([0.01, 0.3, 1.5]))
         if value["poison"]:
             return Part(seconds, kills=True)
+        if "meddling" in self.faults and random.random() < 0.1:
+            return Part(LONG_SECONDS, obeys=random.random() < 0.7)
         if random.random() < self.success:
             return Part(seconds)
         match random.randrange(6):
@@ -105,12 +108,14 @@ def scenario(
         types = {kind.name: kind for kind in _catalogue(random) if kind.name == only_type}
     faults = frozenset(fault for fault in FAULTS if random.random() < 0.45)
     faults = faults if only_faults is None else only_faults
+    # By a die of its own: the other seeds go on telling what they told before there were operators who meddle.
+    meddling = {"meddling"} if only_faults is None and Random(f"meddling {seed}").random() < 0.4 else set()
     return Scenario(
         seed,
         workers,
         types,
         [_wishes(random, sorted(types), "poison" in faults) for _ in range(random.choice([1, 2]))],
-        faults,
+        faults | meddling,
         many_faults or (random.randint(1, MOST_FAULTS) if faults else 0),
         60.0 if many_faults else random.choice([1.0, 5.0, 15.0]),
         random.choice([0.0, 0.5, 0.8, 0.95]),

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 from tests.simulation.database import Change
 from tests.simulation.history import Row
 from tq.models import WorkerRecord
-from tq.storage import sql, sqlite_file
+from tq.storage import sqlite_file
 from tq.storage.driver import Autopsy
 from tq.storage.presence import SUFFIX, LockFilePresence
-from tq.storage.sqlite import SqliteDriver, SqliteSession
+from tq.storage.sqlite import SqliteDriver, SqliteSession, known_statements
 from tq.storage.write_lock import WriteLock
 
 if TYPE_CHECKING:
     from tests.simulation.processes import Process
 
-STATEMENTS = sql.statements("sqlite")
+STATEMENTS = known_statements()
 MEMORY = Path("/dev/shm")
 
 
@@ -33,18 +33,24 @@ def _columns(row: str) -> str:
 _NONE = ", ".join("NULL" for _ in Row._fields)
 
 AUDIT = f"""
-CREATE TABLE audit (n INTEGER PRIMARY KEY, what, subject,
+CREATE TABLE audit (n INTEGER PRIMARY KEY, what, subject, name, value,
     {", ".join("old_" + name for name in Row._fields)}, {", ".join("new_" + name for name in Row._fields)});
 CREATE TRIGGER audit_insert AFTER INSERT ON tasks BEGIN
-    INSERT INTO audit SELECT NULL, 'changed', new.id, {_NONE}, {_columns("new")}; END;
+    INSERT INTO audit SELECT NULL, 'changed', new.id, NULL, NULL, {_NONE}, {_columns("new")}; END;
 CREATE TRIGGER audit_update AFTER UPDATE ON tasks BEGIN
-    INSERT INTO audit SELECT NULL, 'changed', new.id, {_columns("old")}, {_columns("new")}; END;
+    INSERT INTO audit SELECT NULL, 'changed', new.id, NULL, NULL, {_columns("old")}, {_columns("new")}; END;
 CREATE TRIGGER audit_delete AFTER DELETE ON tasks BEGIN
-    INSERT INTO audit SELECT NULL, 'deleted', old.id, {_columns("old")}, {_NONE}; END;
-CREATE TRIGGER audit_pause AFTER INSERT ON settings BEGIN
-    INSERT INTO audit SELECT NULL, 'paused', new.type, {_NONE}, {_NONE}; END;
-CREATE TRIGGER audit_resume AFTER DELETE ON settings BEGIN
-    INSERT INTO audit SELECT NULL, 'resumed', old.type, {_NONE}, {_NONE}; END;
+    INSERT INTO audit SELECT NULL, 'deleted', old.id, NULL, NULL, {_columns("old")}, {_NONE}; END;
+CREATE TRIGGER audit_pause AFTER INSERT ON settings WHEN new.name = 'paused' BEGIN
+    INSERT INTO audit SELECT NULL, 'paused', new.type, NULL, NULL, {_NONE}, {_NONE}; END;
+CREATE TRIGGER audit_resume AFTER DELETE ON settings WHEN old.name = 'paused' BEGIN
+    INSERT INTO audit SELECT NULL, 'resumed', old.type, NULL, NULL, {_NONE}, {_NONE}; END;
+CREATE TRIGGER audit_set AFTER INSERT ON settings WHEN new.name != 'paused' BEGIN
+    INSERT INTO audit SELECT NULL, 'set', new.type, new.name, new.value, {_NONE}, {_NONE}; END;
+CREATE TRIGGER audit_set_anew AFTER UPDATE ON settings BEGIN
+    INSERT INTO audit SELECT NULL, 'set', new.type, new.name, new.value, {_NONE}, {_NONE}; END;
+CREATE TRIGGER audit_reset AFTER DELETE ON settings WHEN old.name != 'paused' BEGIN
+    INSERT INTO audit SELECT NULL, 'set', old.type, old.name, NULL, {_NONE}, {_NONE}; END;
 """
 
 
@@ -58,6 +64,7 @@ class SqliteDatabase:
     hurry = 12
     stops = (0.1, 2.0, 30.0)
     outages = (0.5, 3.0)
+    expecting = False
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None)
@@ -84,7 +91,10 @@ class SqliteDatabase:
         found = connection.execute("SELECT * FROM audit WHERE n > ? ORDER BY n", (self._seen,)).fetchall()
         self._seen = found[-1][0] if found else self._seen
         width = len(Row._fields)
-        return [(what, subject, _row(both[:width]), _row(both[width:])) for _, what, subject, *both in found]
+        return [
+            (what, subject, name, value) if what == "set" else (what, subject, _row(both[:width]), _row(both[width:]))
+            for _, what, subject, name, value, *both in found
+        ]
 
     def close(self) -> None:
         self._folder.cleanup()

@@ -1,4 +1,5 @@
-"""Seeded schedules of three workers, producers and an operator, with crashes, failing disks, pauses and clock jumps.
+"""Seeded schedules of three workers, producers and operators, with crashes, failing disks, pauses, clock jumps, and
+cancelling, retrying, deleting and steering at any moment.
 
 `TQ_SIM_SCHEDULES=10000` plays more of them, `TQ_SIM_SEED=358` one of them again.
 """
@@ -76,5 +77,5 @@ def test_schedules_meet_every_kind_of_trouble():
             seen |= {event.facts["where"] for event in world.history.events if event.what == "failed"}
     assert seen >= {
         "killed", "left", "stopped", "jumped", "failing", "paused", "resumed", "gave up", "ended", "add failed",
-        "a statement", "BEGIN", "after a COMMIT that stands",
+        "a statement", "BEGIN", "after a COMMIT that stands", "meddled", "meddling failed", "deleted", "set", "struck",
     }  # fmt: skip

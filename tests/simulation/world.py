@@ -13,7 +13,7 @@ from tests.simulation.actors import Actor, VirtualLock
 from tests.simulation.database import Database
 from tests.simulation.faults import Faults
 from tests.simulation.history import History, Row
-from tests.simulation.processes import Operator, Process, Producer, WorkerProcess
+from tests.simulation.processes import Meddler, Operator, Process, Producer, WorkerProcess
 from tests.simulation.scenario import Scenario
 from tests.simulation.sqlite_storage import SqliteDatabase
 from tests.simulation.stage import Stage
@@ -60,6 +60,8 @@ class World:
             self._start(WorkerProcess)
         if "pause" in scenario.faults:
             self._start(Operator, self.stage.random.randint(1, 3))
+        if "meddling" in scenario.faults:
+            self._start(Meddler)
         self.stage.later(0.5, self._close_when_done)
         with _log_kept_apart(self):
             self.stage.run()
@@ -107,7 +109,7 @@ class World:
 
     def _close_when_done(self) -> None:
         """When nobody adds any more, resume what is paused; when every task has ended, send the workers home."""
-        if not (self._coming or self._present(Producer) or self._present(Operator)):
+        if not (self._coming or self._somebody_acts() or self.database.expecting):
             if not self._resumed:
                 self._resumed = True
                 self._start(Operator, 0)
@@ -119,6 +121,9 @@ class World:
                     worker.ask_to_stop()
                 return
         self.stage.later(0.5, self._close_when_done)
+
+    def _somebody_acts(self) -> bool:
+        return any(map(self._present, (Producer, Operator, Meddler)))
 
     def _all_wait(self) -> bool:
         """For their own time, or one of them for the end of the lease of a worker that has died."""

@@ -77,7 +77,11 @@ def opened(schema: str) -> Store:
 
 
 def everything(store: Store) -> list[Any]:
-    return [store.stats(), store.paused(), *([store.get(task_id(n)), store.attempts(task_id(n))] for n in range(300))]
+    return [
+        store.stats(),
+        store.settings().paused,
+        *([store.get(task_id(n)), store.attempts(task_id(n))] for n in range(300)),
+    ]
 
 
 def test_everything_arrives_as_it_was(full: Path, schema: str):
@@ -270,7 +274,7 @@ def test_a_mover_that_dies_holds_nobody_for_long(path: Path, schema: str, monkey
     source = Store(SqliteDriver(path))
     add(source, 1)
     assert killed_at(path, schema, "fence")
-    assert source.paused() in ({""}, set())
+    assert source.settings().paused in ({""}, set())
     eventually(lambda: claim(source))
     source.close()
 
@@ -282,7 +286,7 @@ def test_a_cancelled_move_leaves_the_queue_as_it_was(full: Path, schema: str, st
     assert killed_at(full, schema, step)
     mover(full, schema).cancel()
     source = Store(SqliteDriver(full))
-    assert source.paused() == {"later"}
+    assert source.settings().paused == {"later"}
     assert len(claim(source)) == 3
     source.close()
     with closing(sqlite3.connect(full)) as database:

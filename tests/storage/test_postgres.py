@@ -29,7 +29,7 @@ from tq.errors import (
     TaskTimeout,
     TqError,
 )
-from tq.models import Succeeded, Want
+from tq.models import Action, Retry, Succeeded, Want
 from tq.storage import postgres
 from tq.storage.address import shown
 from tq.storage.postgres import PostgresDriver, PostgresSession, array_literal
@@ -595,4 +595,88 @@ def test_a_settlement_after_the_outage_still_counts(schema: str):
     eventually(settled)
     assert store.status(task.id) == ("success", True)
     presence.drop()
+    store.close()
+
+
+# --- operators and everybody else at once --------------------------------------------------------------------------
+
+
+class DeletedMeanwhile(PostgresSession):
+    """An operator deletes whoever holds a key, right before the key is looked up."""
+
+    __slots__ = ()
+    schema = ""
+
+    def rows(self, statement: str, parameters: Any = ()) -> list[Any]:
+        if statement == "find_key":
+            run_sql(f"DELETE FROM {self.schema}.tasks WHERE completed_at IS NOT NULL")
+        return super().rows(statement, parameters)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_an_add_whose_key_is_free_again_in_the_middle_is_accepted(schema: str, count: int):
+    DeletedMeanwhile.schema = schema
+    store = Store(PostgresDriver(server_url(), schema=schema, session=DeletedMeanwhile))
+    add(store, 1, key="order-7")
+    settle(store, claim(store)[0], Succeeded("1"))
+    answered = store.add([spec(2, key="order-7"), *(spec(number) for number in range(3, 2 + count))])
+    assert answered == numbered(*range(2, 2 + count))
+    assert store.status(task_id(2)) == ("to-do", False)
+    store.close()
+
+
+def while_another_transaction(schema: str, change: str, act: Callable[[], Any]) -> Any:
+    """What `act` answers, which has to wait for somebody who has changed task 1, and commits then."""
+    answers: list[Any] = []
+    with psycopg.connect(server_url()) as other:
+        other.execute(f"UPDATE {schema}.tasks SET {change} WHERE id = '{task_id(1)}'")
+        acting = threading.Thread(target=lambda: answers.append(act()))
+        acting.start()
+        eventually(lambda: run_sql("SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"))
+        other.commit()
+    acting.join(60)
+    return answers[0]
+
+
+CANCEL = Action("a1", NOW, "ann", "cancel", "some")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        f"status = 'failed', version = version + 1, run_after = {NOW + 10}",
+        "status = 'to-do', version = version + 1",
+    ],
+)
+def test_a_cancellation_reaches_what_stops_running_at_that_moment(schema: str, change: str):
+    store = Store(PostgresDriver(server_url(), schema=schema))
+    add(store, 1)
+    claim(store)
+    assert while_another_transaction(schema, change, lambda: store.operators.cancel([task_id(1)], CANCEL)) == numbered(
+        1
+    )
+    assert store.status(task_id(1)) == ("cancelled", True)
+    store.close()
+
+
+def test_a_cancellation_reaches_what_is_claimed_at_that_moment(schema: str):
+    store = Store(PostgresDriver(server_url(), schema=schema))
+    add(store, 1)
+    change = "status = 'in-progress', version = version + 1, worker_id = 'w1'"
+    assert while_another_transaction(schema, change, lambda: store.operators.cancel([task_id(1)], CANCEL)) == numbered(
+        1
+    )
+    task = store.get(task_id(1))
+    assert task is not None
+    assert (task.status, task.cancelled_by) == ("in-progress", "ann")
+    store.close()
+
+
+@pytest.mark.parametrize(("outcome", "status"), [(Retry("again"), "cancelled"), (Succeeded("1"), "success")])
+def test_a_settlement_heeds_the_cancellation_that_it_waited_for(schema: str, outcome: Any, status: str):
+    store = Store(PostgresDriver(server_url(), schema=schema))
+    add(store, 1)
+    (task,) = claim(store)
+    assert while_another_transaction(schema, "cancelled_by = 'ann'", lambda: settle(store, task, outcome))
+    assert store.status(task.id) == (status, True)
     store.close()

@@ -10,18 +10,17 @@ import pytest
 
 from tests.contract.vocabulary import NOW, add, claim, settle
 from tq.models import Cancelled, Failed, Retry, Succeeded
-from tq.storage import sql
-from tq.storage.sqlite import SqliteDriver
+from tq.storage.sqlite import SqliteDriver, known_statements
 from tq.storage.store import Store
 
-STATEMENTS = sql.statements("sqlite")
+STATEMENTS = known_statements()
 
 # Each statement, the indexes that it may read, and whether it may sort what it finds there.
 INDEXES = {
     "claim": {"tasks_ready", "PRIMARY KEY", "sqlite_autoindex_task_inputs_1"},
     "promote_due": {"tasks_due", "PRIMARY KEY"},
     "next_due": {"tasks_due"},
-    "look_around": {"tasks_due", "PRIMARY KEY"},
+    "look_around": {"tasks_due", "PRIMARY KEY", "tasks_cancelling"},
     "running_of_type": {"tasks_running"},
     "owned_by": {"tasks_running"},
     "count_ready": {"tasks_ready"},
@@ -34,8 +33,36 @@ INDEXES = {
     "get_status": {"PRIMARY KEY"},
     "get_attempts": {"PRIMARY KEY"},
     "delete_worker": {"PRIMARY KEY", "tasks_running"},
+    "cancel_waiting": {"PRIMARY KEY"},
+    "ask_to_cancel": {"PRIMARY KEY"},
+    "retry_ended": {"PRIMARY KEY"},
+    "hasten": {"PRIMARY KEY"},
+    "delete_ended": {"PRIMARY KEY"},
+    "page": {"PRIMARY KEY", "sqlite_autoindex_task_inputs_1"},
+    "page_of_type": {"PRIMARY KEY", "tasks_ready", "tasks_due", "tasks_running", "tasks_ended"},
+    "page_of_few": {"PRIMARY KEY", "tasks_ready", "tasks_due", "tasks_running", "tasks_given_up"},
+    "count_few": {"tasks_ready", "tasks_due", "tasks_running", "tasks_given_up"},
+    "reach": {"PRIMARY KEY"},
+    "reach_of_type": {"tasks_ended"},
+    "type_names": {"tasks_ready"},
+    "running_by_worker": {"tasks_running"},
+    "ready_before": {"tasks_ready"},
+    "ready_of_type": {"tasks_ready"},
+    "next_of_type": {"tasks_ready"},
+    "count_waiting_few": {"tasks_due"},
+    "count_added": {"PRIMARY KEY"},
 }
-GROUPS = {"count_waiting", "count_running"}  # by type, from an index that is ordered otherwise and holds few rows
+# By type, from an index that is ordered otherwise and holds few rows, or by id, of rows that are few.
+GROUPS = {
+    "count_waiting",
+    "count_running",
+    "count_waiting_few",
+    "count_added",
+    "page_of_few",
+    "page_of_type",
+    "running_by_worker",
+    "type_names",
+}
 
 
 @pytest.fixture(scope="module", params=["as it is", "analysed"])

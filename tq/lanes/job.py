@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 
 from tq.clock import Clock
 from tq.executor import Executor
-from tq.models import ClaimedTask, Outcome, Retry, TaskType
+from tq.models import Cancelled, ClaimedTask, Outcome, Retry, TaskType
 
 Strike = type[BaseException]
 
@@ -19,7 +19,7 @@ class Job:
     """One attempt. It is struck at most once (timeout or shutdown), and never after its handler has ended."""
 
     __slots__ = (
-        "_lock", "abandoned", "begun_at", "claimed_at", "ended", "kind", "seconds", "struck_at",
+        "_lock", "abandoned", "begun_at", "cancelled", "claimed_at", "ended", "kind", "seconds", "struck_at",
         "struck_why", "task", "timeout",
     )  # fmt: skip
 
@@ -32,6 +32,7 @@ class Job:
         self.seconds = 0.0
         self.ended = False
         self.abandoned = False
+        self.cancelled = ""  # what is to be said of it, once somebody has cancelled it
         self.struck_at: float | None = None
         self.struck_why = ""
         self._lock = threading.Lock()
@@ -67,6 +68,8 @@ class Job:
         """What a struck handler answered does not count: its time was up before."""
         if self.struck_at is None and outcome is not None:
             return outcome
+        if self.cancelled and self.struck_why == self.cancelled:
+            return Cancelled(self.cancelled)
         details = outcome.details if isinstance(outcome, Retry) else None
         return Retry(self.struck_why or "the handler was interrupted", None, details)
 

@@ -11,7 +11,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 
 from tq.lanes.job import Job, LaneParts, Strike, end_forked_child
-from tq.models import Released
+from tq.models import Cancelled, Released
 
 log = logging.getLogger("tq")
 
@@ -32,13 +32,18 @@ class LoopLane:
         self._current.accept(jobs)
 
     async def _attempt(self, job: Job) -> None:
+        if job.cancelled:
+            self._basket.put(job, Cancelled(job.cancelled), last=not self._current.pending)
+            return
         try:
             self._started(job.task)
         except Exception:  # the disk is full: what cannot be listed as started must not start
             self._basket.put(job, Released(), last=not self._current.pending)
             return
         job.begun_at = begun_at = self._clock.monotonic()
-        outcome = await self._executor.run_async(job.kind, job.task, lambda: self._stopping() or job.struck)
+        outcome = await self._executor.run_async(
+            job.kind, job.task, lambda: self._stopping() or job.struck, lambda: bool(job.cancelled)
+        )
         end_forked_child(self._pid)
         job.seconds = self._clock.monotonic() - begun_at
         job.end()

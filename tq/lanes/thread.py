@@ -10,11 +10,11 @@ import queue
 import threading
 from collections.abc import Callable
 
-from tq.errors import TaskInterrupted, TaskTimeout
+from tq.errors import TaskAborted, TaskInterrupted, TaskTimeout
 from tq.lanes.job import Job, LaneParts, Strike, end_forked_child
-from tq.models import Outcome, Released
+from tq.models import Cancelled, Outcome, Released
 
-_STRIKES = (TaskTimeout, TaskInterrupted)
+_STRIKES = (TaskTimeout, TaskInterrupted, TaskAborted)
 
 
 class ThreadLane:
@@ -69,12 +69,16 @@ class ThreadLane:
     def _attempt(self, job: Job) -> Outcome:
         outcome = None
         try:
+            if job.cancelled:
+                return Cancelled(job.cancelled)
             try:
                 self._started(job.task)
             except Exception:  # the disk is full: what cannot be listed as started must not start
                 return Released()
             job.begun_at = begun_at = self._clock.monotonic()
-            outcome = self._executor.run(job.kind, job.task, lambda: self._stopping() or job.struck)
+            outcome = self._executor.run(
+                job.kind, job.task, lambda: self._stopping() or job.struck, lambda: bool(job.cancelled)
+            )
             job.seconds = self._clock.monotonic() - begun_at
         except _STRIKES:
             pass

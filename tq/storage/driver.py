@@ -74,6 +74,10 @@ class Driver(Protocol):
     def autopsy(self, session: Any, worker: WorkerRecord) -> Autopsy | None:
         """None while the worker lives, as far as this transaction can tell."""
 
+    def seems_dead(self, session: Any, worker: WorkerRecord) -> bool:
+        """Whether a worker shows no sign of life, as far as this transaction can tell. Good for a picture, not to take
+        over from it."""
+
     def bury(self, worker: WorkerRecord) -> None:
         """Remove what a dead worker left outside the database, once its tasks are safe."""
 

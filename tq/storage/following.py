@@ -82,6 +82,9 @@ class FollowingDriver:
         # nobody dead before it has been open for as long as a lease.
         return self._driver.autopsy(session, worker)
 
+    def seems_dead(self, session: Session, worker: WorkerRecord) -> bool:
+        return self._driver.seems_dead(session, worker)
+
     def bury(self, worker: WorkerRecord) -> None:
         self._driver.bury(worker)
 

@@ -98,7 +98,7 @@ class Copy:
         self._staging.write(operation, repeatable=True)
 
     def small_tables(self, source: SqliteDriver) -> None:
-        names = ("settings", "counts", "buckets")
+        names = ("settings", "counts", "buckets", "minutes", "actions")
         tables = source.read(lambda session: [session.rows(f"all_{name}") for name in names])
         dead = unstarted(source, living=False)
         seats = [(*worker, _TIME_TO_FOLLOW_SECONDS if lives else -1.0) for worker, lives in workers(source)]

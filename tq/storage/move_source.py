@@ -20,7 +20,17 @@ from tq.storage import presence, sql
 from tq.storage.driver import Session
 from tq.storage.sqlite import SqliteDriver, SqliteSession
 
-TABLES = ("tasks", "task_inputs", "attempts", "finished_counts", "workers", "settings", "rate_buckets")
+TABLES = (
+    "tasks",
+    "task_inputs",
+    "attempts",
+    "finished_counts",
+    "workers",
+    "settings",
+    "rate_buckets",
+    "tq_minutes",
+    "tq_actions",
+)
 _PREFIX = "moved_"
 _HOLD_SECONDS = 10.0  # how long workers may take to give back what they have not started
 _LOCK_SECONDS = 5.0

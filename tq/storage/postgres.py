@@ -330,6 +330,9 @@ class PostgresDriver:
             return None
         return Autopsy(frozenset((id_, version) for id_, version in session.rows("started_by", (worker.id,))))
 
+    def seems_dead(self, session: PostgresSession, worker: WorkerRecord) -> bool:
+        return bool(session.rows("lease_expired", (worker.id,)))
+
     def bury(self, worker: WorkerRecord) -> None:
         """It leaves nothing outside the database."""
 
@@ -360,8 +363,9 @@ class PostgresDriver:
 
 
 def known_statements() -> dict[str, str]:
-    """Those of the store, and those of the leases."""
-    return sql.statements("postgres") | sql.statements("postgres", "leases")
+    """Those of the worker and whoever adds, those of operators, and those of the leases."""
+    files = ("statements", "operations", "leases")
+    return {name: text for file in files for name, text in sql.statements("postgres", file).items()}
 
 
 def _end_reading(connection: Connection) -> None:

@@ -111,7 +111,7 @@ class SqliteDriver:
         self.folder = self.path.with_name(self.path.name + "-tq")
         self._durability = durability
         self._although_moved = although_moved  # for the mover alone
-        self._statements = statements or sql.statements("sqlite")
+        self._statements = statements or known_statements()
         self._make_session = session
         self._make_lock = write_lock
         self._presences: list[LockFilePresence] = []
@@ -287,6 +287,9 @@ class SqliteDriver:
     def autopsy(self, session: SqliteSession, worker: WorkerRecord) -> Autopsy | None:
         return presence.autopsy(self.folder, worker)
 
+    def seems_dead(self, session: SqliteSession, worker: WorkerRecord) -> bool:
+        return presence.autopsy(self.folder, worker) is not None
+
     def bury(self, worker: WorkerRecord) -> None:
         presence.bury(self.folder, worker.id)
 
@@ -372,6 +375,11 @@ class SqliteDriver:
         finally:
             self._lock.let_go()
             self._lock.close()
+
+
+def known_statements() -> dict[str, str]:
+    """Those of the worker and whoever adds, and those of operators."""
+    return sql.statements("sqlite") | sql.statements("sqlite", "operations")
 
 
 def _snapshot(session: SqliteSession, operation: Callable[[Any], T]) -> T:

@@ -6,7 +6,6 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any
 
 from tq import ratelimit
 from tq.models import (
@@ -17,15 +16,21 @@ from tq.models import (
     QueueStats,
     Released,
     Settlement,
+    StoredSettings,
     Task,
     TaskSpec,
     Transition,
     Want,
     WorkerRecord,
+    to_cancelled,
 )
 from tq.storage.driver import Autopsy, Driver, Presence, Row, Session
+from tq.storage.minutes import Minutes
+from tq.storage.observer import Observer
+from tq.storage.operators import OperatorStore
+from tq.storage.rows import task_of
+from tq.storage.settings import read_settings
 
-EVERY_TYPE = ""
 _PROMOTED_AT_ONCE = 1000
 _LONG_INPUT = 1024  # from here on a side table pays off: 0.8 × at 200 bytes, 2 × at 4 kB (measured)
 
@@ -35,6 +40,9 @@ Decide = Callable[[ClaimedTask, Outcome], Transition]
 class Store:
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
+        self.operators = OperatorStore(driver)
+        self.observer = Observer(driver)
+        self.minutes = Minutes(driver)
 
     # --- accepting -----------------------------------------------------------------------------------------------
 
@@ -55,18 +63,26 @@ class Store:
             session.change_each("insert_input", inputs)
         return [spec.id if at in accepted else self._holder(session, spec) for at, spec in enumerate(specs)]
 
-    @staticmethod
-    def _holder(session: Session, spec: TaskSpec) -> str:
+    def _holder(self, session: Session, spec: TaskSpec) -> str:
         """The id under which a task that was not inserted exists: another's with its key, or its own."""
-        existing = session.rows("find_key", (spec.type, spec.key)) if spec.key is not None else []
-        return str(existing[0][0]) if existing else spec.id
+        if spec.key is None:
+            return spec.id
+        existing = session.rows("find_key", (spec.type, spec.key))
+        # Where several write at once, whoever held the key may have been deleted since.
+        return str(existing[0][0]) if existing else self._insert(session, [spec])[0]
 
     # --- the worker's one transaction ----------------------------------------------------------------------------
 
     def exchange(
-        self, worker_id: str, settlements: Sequence[Settlement], wants: Sequence[Want], clock: Callable[[], float]
+        self,
+        worker_id: str,
+        settlements: Sequence[Settlement],
+        wants: Sequence[Want],
+        clock: Callable[[], float],
+        known: StoredSettings | None = None,
     ) -> Exchange:
-        """Settle what has ended and claim what comes next, together or not at all.
+        """Settle what has ended and claim what comes next, together or not at all; but claim nothing if the settings
+        are others than those `known` to whoever wants it.
 
         The time is told inside the transaction, where nobody counts it twice who had to wait: by the database, where
         several machines share it, else by our clock.
@@ -74,17 +90,19 @@ class Store:
 
         def operation(session: Session) -> Exchange:
             enlisted = session.rows("look_around", (worker_id,))
-            time, paused_types, next_due = enlisted[0] if enlisted else (None, "[]", None)
+            time, stored, next_due, to_cancel = enlisted[0] if enlisted else (None, "[]", None, "[]")
             now = clock() if time is None else time
             lost = self._settle(session, worker_id, settlements, now)
-            paused = set(json.loads(paused_types)) if paused_types != "[]" else set()
-            open_ = enlisted and EVERY_TYPE not in paused
-            free = [want for want in wants if want.type not in paused] if open_ else []
+            settings = read_settings(stored)
+            open_ = enlisted and (known is None or known == settings)
+            free = [want for want in wants if not settings.holds_back(want.type)] if open_ else []
             dues = [due for due in (next_due, *(each.transition.run_after for each in settlements)) if due is not None]
             claimed, next_at = self._claim(session, worker_id, free, now, dues, clock) if free else ([], None)
             session.hungry |= len(claimed) < sum(want.room for want in wants)
             session.rings |= any(settlement.frees_place for settlement in settlements)
-            return Exchange(claimed, lost, None if next_at is None else next_at - now, paused, bool(enlisted))
+            cancelled = dict(json.loads(to_cancel)) if to_cancel != "[]" else {}
+            again_in = None if next_at is None else next_at - now
+            return Exchange(claimed, lost, again_in, settings, cancelled, bool(enlisted))
 
         return self._driver.write(operation)
 
@@ -105,7 +123,12 @@ class Store:
             session.change_each("record_attempt", attempts)
         for (type_, status), count in sorted(ended.items()):  # in one order, so that no two wait for each other
             session.change("count_finished", (type_, status, count))
-        return [settlement.task for at, settlement in enumerate(given) if at not in still_ours]
+        refused = [settlement for at, settlement in enumerate(given) if at not in still_ours]
+        again = [settlement for settlement in refused if settlement.transition.completed_at is None]
+        if again:  # it may still be ours, and not come again because it is to be cancelled
+            lost = set(self._settle(session, worker_id, [_cancelled(each, now) for each in again], now))
+            return [each.task for each in refused if each.transition.completed_at is not None or each.task in lost]
+        return [settlement.task for settlement in refused]
 
     def _claim(
         self,
@@ -241,7 +264,7 @@ class Store:
 
     def get(self, task_id: str) -> Task | None:
         rows = self._driver.read(lambda session: session.rows("get_task", (task_id,)))
-        return _task(rows[0]) if rows else None
+        return task_of(rows[0]) if rows else None
 
     def attempts(self, task_id: str) -> list[Row]:
         return self._driver.read(lambda session: session.rows("get_attempts", (task_id,)))
@@ -269,8 +292,12 @@ class Store:
 
         self._driver.write(operation, repeatable=True)
 
-    def paused(self) -> set[str]:
-        return {row[0] for row in self._driver.read(lambda session: session.rows("paused_types"))}
+    def settings(self) -> StoredSettings:
+        return read_settings(self._driver.read(lambda session: session.rows("stored_settings"))[0][0])
+
+    def describe_worker(self, worker_id: str, about: str) -> None:
+        """Keep what a worker says of itself, for those who look."""
+        self._driver.write(lambda session: session.change("describe_worker", (worker_id, about)), repeatable=True)
 
     def close(self) -> None:
         self._driver.close()
@@ -290,6 +317,12 @@ def _shared(want: Want) -> str:
     return want.type if want.rate_limit is not None or want.global_limit is not None else ""
 
 
+def _cancelled(settlement: Settlement, now: float) -> Settlement:
+    attempts = settlement.transition.attempts  # one that never started has its attempt back
+    transition = to_cancelled(settlement.task, "cancelled before it came again", now)._replace(attempts=attempts)
+    return settlement._replace(transition=transition, details=None)
+
+
 def _worth_telling(settlement: Settlement) -> bool:
     return settlement.transition.status not in ("success", "to-do")  # given back: nothing happened
 
@@ -306,13 +339,6 @@ def _end_of(task: ClaimedTask, worker: WorkerRecord, autopsy: Autopsy) -> Outcom
     if autopsy.started is None or (task.id, task.version) in autopsy.started:
         return Crashed(f"worker {worker.pid} on {worker.host} died while it ran this task")
     return Released()
-
-
-def _task(row: Row) -> Task:
-    values: list[Any] = list(row)
-    for column in (2, 7):  # input and output
-        values[column] = None if values[column] is None else json.loads(values[column])
-    return Task(*values)
 
 
 def _count(session: Session) -> QueueStats:

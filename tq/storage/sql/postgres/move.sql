@@ -18,7 +18,7 @@ SELECT id, cursor FROM {schema}.tq_move;
 -- name: empty_staging
 -- Starts from nothing, whatever an abandoned move has left.
 TRUNCATE {schema}.tasks, {schema}.task_inputs, {schema}.attempts, {schema}.finished_counts, {schema}.workers,
-    {schema}.settings, {schema}.rate_buckets, {schema}.tq_move;
+    {schema}.settings, {schema}.rate_buckets, {schema}.tq_minutes, {schema}.tq_actions, {schema}.tq_move;
 
 -- name: drop_key_index
 -- Keys are told apart when all is copied.
@@ -36,17 +36,18 @@ UPDATE {schema}.tq_move SET cursor = $2 WHERE id = $1;
 -- Puts tasks into a schema that nobody works on yet, as they stand now.
 INSERT INTO {schema}.tasks AS task (id, type, input, status, version, attempts, last_attempt_at, output, error,
     run_after, created_at, updated_at, completed_at, priority, key, max_attempts, timeout, crashes, worker_id,
-    attempts_allowed, progress)
+    attempts_allowed, progress, cancelled_by, ready_at)
 SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::integer[], $7::float8[],
     $8::text[], $9::text[], $10::float8[], $11::float8[], $12::float8[], $13::float8[], $14::integer[], $15::text[],
-    $16::integer[], $17::float8[], $18::integer[], $19::text[], $20::integer[], $21::float8[])
+    $16::integer[], $17::float8[], $18::integer[], $19::text[], $20::integer[], $21::float8[], $22::text[], $23::float8[])
 ON CONFLICT (id) DO UPDATE SET type = excluded.type, input = excluded.input, status = excluded.status,
     version = excluded.version, attempts = excluded.attempts, last_attempt_at = excluded.last_attempt_at,
     output = excluded.output, error = excluded.error, run_after = excluded.run_after,
     created_at = excluded.created_at, updated_at = excluded.updated_at, completed_at = excluded.completed_at,
     priority = excluded.priority, key = excluded.key, max_attempts = excluded.max_attempts,
     timeout = excluded.timeout, crashes = excluded.crashes, worker_id = excluded.worker_id,
-    attempts_allowed = excluded.attempts_allowed, progress = excluded.progress;
+    attempts_allowed = excluded.attempts_allowed, progress = excluded.progress,
+    cancelled_by = excluded.cancelled_by, ready_at = excluded.ready_at;
 
 -- name: copy_inputs
 -- The long inputs of these tasks.
@@ -74,7 +75,8 @@ DELETE FROM {schema}.attempts WHERE task_id = ANY ($1::text[]);
 
 -- name: drop_small_tables
 -- Empties what is copied in one piece.
-TRUNCATE {schema}.workers, {schema}.settings, {schema}.finished_counts, {schema}.rate_buckets;
+TRUNCATE {schema}.workers, {schema}.settings, {schema}.finished_counts, {schema}.rate_buckets, {schema}.tq_minutes,
+    {schema}.tq_actions;
 
 -- name: copy_workers
 -- The worker processes, with time to come over; none for the dead.
@@ -90,6 +92,16 @@ INSERT INTO {schema}.settings (type, name, value) SELECT * FROM unnest($1::text[
 -- name: copy_counts
 -- The kept counts of ended tasks.
 INSERT INTO {schema}.finished_counts (type, status, count) SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[]);
+
+-- name: copy_minutes
+-- What happened in each minute.
+INSERT INTO {schema}.tq_minutes (minute, type, what, count)
+SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[]);
+
+-- name: copy_actions
+-- What operators have done.
+INSERT INTO {schema}.tq_actions (id, at, actor, action, target, count)
+SELECT * FROM unnest($1::text[], $2::float8[], $3::text[], $4::text[], $5::text[], $6::bigint[]);
 
 -- name: copy_buckets
 -- The token buckets.
@@ -120,12 +132,13 @@ SELECT value FROM {target}.settings WHERE type = '' AND name = 'moved_in';
 -- Keeps everybody out of the queue in the target, at once or not at all: who waits while it holds something may be what
 -- others wait for.
 LOCK TABLE {target}.tasks, {target}.task_inputs, {target}.attempts, {target}.finished_counts, {target}.workers,
-    {target}.settings, {target}.rate_buckets, {target}.tq_schema IN ACCESS EXCLUSIVE MODE NOWAIT;
+    {target}.settings, {target}.rate_buckets, {target}.tq_minutes, {target}.tq_actions, {target}.tq_schema
+    IN ACCESS EXCLUSIVE MODE NOWAIT;
 
 -- name: drop_target_tables
 -- Makes room for those that were copied.
 DROP TABLE {target}.tasks, {target}.task_inputs, {target}.attempts, {target}.finished_counts, {target}.workers,
-    {target}.settings, {target}.rate_buckets, {target}.tq_schema;
+    {target}.settings, {target}.rate_buckets, {target}.tq_minutes, {target}.tq_actions, {target}.tq_schema;
 
 -- name: target_in_use
 -- One row if the queue in the target has ever had a task.
@@ -144,6 +157,8 @@ ALTER TABLE {schema}.finished_counts SET SCHEMA {target};
 ALTER TABLE {schema}.workers SET SCHEMA {target};
 ALTER TABLE {schema}.settings SET SCHEMA {target};
 ALTER TABLE {schema}.rate_buckets SET SCHEMA {target};
+ALTER TABLE {schema}.tq_minutes SET SCHEMA {target};
+ALTER TABLE {schema}.tq_actions SET SCHEMA {target};
 ALTER TABLE {schema}.tq_schema SET SCHEMA {target};
 DROP TABLE {schema}.tq_move;
 DROP SCHEMA {schema};
@@ -151,7 +166,8 @@ DROP SCHEMA {schema};
 -- name: drop_staging
 -- Forgets a move. What others have put into the schema keeps it from being dropped.
 DROP TABLE IF EXISTS {schema}.tasks, {schema}.task_inputs, {schema}.attempts, {schema}.finished_counts,
-    {schema}.workers, {schema}.settings, {schema}.rate_buckets, {schema}.tq_schema, {schema}.tq_move;
+    {schema}.workers, {schema}.settings, {schema}.rate_buckets, {schema}.tq_minutes, {schema}.tq_actions,
+    {schema}.tq_schema, {schema}.tq_move;
 DROP SCHEMA IF EXISTS {schema};
 
 -- name: checksum_tasks
@@ -160,7 +176,7 @@ SELECT type, status, count(*), sum(('x' || substr(md5(
     id || '|' || version || '|' || attempts || '|' || crashes || '|' || priority
     || '|' || coalesce(max_attempts::text, '-') || '|' || coalesce(attempts_allowed::text, '-')
     || '|' || coalesce(key, '-') || '|' || coalesce(worker_id, '-') || '|' || coalesce(error, '-')
-    || '|' || coalesce(output, '-')
+    || '|' || coalesce(output, '-') || '|' || coalesce(cancelled_by, '-')
     || '|' || coalesce(input, (SELECT input FROM {schema}.task_inputs WHERE task_id = id), '-')
     || '|' || coalesce(encode(float8send(timeout), 'hex'), '-')
     || '|' || coalesce(encode(float8send(last_attempt_at), 'hex'), '-')
@@ -168,6 +184,7 @@ SELECT type, status, count(*), sum(('x' || substr(md5(
     || '|' || encode(float8send(created_at), 'hex')
     || '|' || encode(float8send(updated_at), 'hex')
     || '|' || coalesce(encode(float8send(completed_at), 'hex'), '-')
+    || '|' || coalesce(encode(float8send(ready_at), 'hex'), '-')
     ), 1, 15))::bit(60)::bigint)::text
 FROM {schema}.tasks GROUP BY type, status;
 

@@ -21,7 +21,8 @@ SELECT id FROM {schema}.tasks WHERE type = $1 AND key = $2;
 
 -- name: promote_due
 -- Makes tasks ready whose time has come: scheduled ones and retries alike.
-UPDATE {schema}.tasks SET status = 'to-do', run_after = NULL, version = version + 1, updated_at = $1
+UPDATE {schema}.tasks
+SET status = 'to-do', run_after = NULL, ready_at = run_after, version = version + 1, updated_at = $1
 WHERE id = ANY (ARRAY(
     SELECT id FROM {schema}.tasks WHERE run_after <= $1 ORDER BY run_after LIMIT $2 FOR UPDATE SKIP LOCKED))
   AND run_after <= $1 AND status IN ('to-do', 'failed');
@@ -42,11 +43,12 @@ WHERE id = ANY (ARRAY(
     ORDER BY priority DESC, id LIMIT $5 FOR UPDATE SKIP LOCKED))
   AND status = 'to-do'
 RETURNING id, type, coalesce(input, (SELECT input FROM {schema}.task_inputs WHERE task_id = id)), version, attempts,
-    crashes, attempts_allowed, timeout, created_at, priority, last_attempt_at;
+    crashes, attempts_allowed, timeout, coalesce(ready_at, created_at), priority, last_attempt_at;
 
 -- name: settle
--- The one way out of a claim. It changes nothing unless the task is still exactly the one that was claimed. The collation
--- keeps the planner off the index of running tasks: it would read all of them for each one (0.55 × at a million rows).
+-- The one way out of a claim. It changes nothing unless the task is still exactly the one that was claimed; and one that
+-- is to be cancelled does not come again. The collation keeps the planner off the index of running tasks: it would read all
+-- of them for each one (0.55 × at a million rows).
 UPDATE {schema}.tasks AS task
 SET status = done.status, version = task.version + 1, attempts = done.attempts, crashes = done.crashes,
     output = done.output, error = done.error, run_after = done.run_after, completed_at = done.completed_at,
@@ -55,6 +57,7 @@ FROM unnest($1::text[], $2::integer[], $3::integer[], $4::text[], $5::text[], $6
     $8::float8[], $9::text[], $10::bigint[]) WITH ORDINALITY
     AS done (status, attempts, crashes, output, error, run_after, completed_at, updated_at, id, version, ordinal)
 WHERE task.id = done.id AND task.version = done.version AND task.status COLLATE "C" = 'in-progress'
+    AND (task.cancelled_by IS NULL OR done.completed_at IS NOT NULL)
 RETURNING done.ordinal;
 
 -- name: record_attempt
@@ -76,20 +79,21 @@ WITH held AS MATERIALIZED (SELECT pg_advisory_xact_lock(hashtextextended('{schem
 SELECT {time} FROM held;
 
 -- name: running_of_type
--- How many tasks of a type run anywhere: the running rows themselves, so that no counter can leak.
-SELECT count(*) FROM {schema}.tasks WHERE status = 'in-progress' AND type = $1;
+-- How many tasks of a type run anywhere: the running rows themselves, so that no counter can leak. It reads the index of
+-- running tasks, and not that of the type.
+SELECT count(*) FROM {schema}.tasks WHERE status = 'in-progress' AND type || '' = $1;
 
 -- name: owned_by
 -- What a worker has claimed and not settled.
-SELECT id, type, coalesce(input, ''), version, attempts, crashes, attempts_allowed, timeout, created_at, priority,
-    last_attempt_at
+SELECT id, type, coalesce(input, ''), version, attempts, crashes, attempts_allowed, timeout,
+    coalesce(ready_at, created_at), priority, last_attempt_at
 FROM {schema}.tasks WHERE status = 'in-progress' AND worker_id = $1;
 
 -- name: get_task
 -- A task, whole.
 SELECT id, type, coalesce(input, (SELECT input FROM {schema}.task_inputs WHERE task_id = id)), status, version,
     attempts, last_attempt_at, output, error, run_after, created_at, updated_at, completed_at, priority, key,
-    max_attempts, timeout, crashes, worker_id
+    max_attempts, timeout, crashes, worker_id, cancelled_by, ready_at
 FROM {schema}.tasks WHERE id = $1;
 
 -- name: get_attempts
@@ -126,9 +130,10 @@ SELECT tokens, filled_at FROM {schema}.rate_buckets WHERE type = $1;
 INSERT INTO {schema}.rate_buckets (type, tokens, filled_at) VALUES ($1, $2, $3)
 ON CONFLICT (type) DO UPDATE SET tokens = excluded.tokens, filled_at = excluded.filled_at;
 
--- name: paused_types
--- The types that are paused; '' stands for all of them.
-SELECT type FROM {schema}.settings WHERE name = 'paused';
+-- name: stored_settings
+-- The settings that hold in every process, as `look_around` tells them.
+SELECT coalesce(json_agg(json_build_array(type, name, value) ORDER BY type, name), '[]')::text
+FROM {schema}.settings;
 
 -- name: pause_type
 -- Pauses a type, or with '' the whole queue.
@@ -145,10 +150,14 @@ VALUES ($1, $2, $3, $4, $5, {server_time} + {lease})
 ON CONFLICT (id) DO UPDATE SET lease_until = excluded.lease_until;
 
 -- name: look_around
--- One row if this worker counts as living: the time, the paused types, and when the next task falls due. Nobody can declare
--- the worker dead before the transaction ends.
-SELECT {time}, (SELECT coalesce(json_agg(type), '[]')::text FROM {schema}.settings WHERE name = 'paused'),
-    (SELECT min(run_after) FROM {schema}.tasks WHERE run_after IS NOT NULL)
+-- One row if this worker counts as living: the time, the stored settings, when the next task falls due, and which of its
+-- tasks are to be cancelled. Nobody can declare the worker dead before the transaction ends.
+SELECT {time},
+    (SELECT coalesce(json_agg(json_build_array(type, name, value) ORDER BY type, name), '[]')::text
+     FROM {schema}.settings),
+    (SELECT min(run_after) FROM {schema}.tasks WHERE run_after IS NOT NULL),
+    (SELECT coalesce(json_agg(json_build_array(id, cancelled_by)), '[]')::text FROM {schema}.tasks
+     WHERE worker_id = $1 AND cancelled_by IS NOT NULL AND status = 'in-progress')
 FROM {schema}.workers WHERE id = $1 FOR KEY SHARE;
 
 -- name: hold_worker

@@ -66,7 +66,8 @@ SELECT count(*) FROM {prefix}tasks;
 -- name: tasks_by_id
 -- Tasks, column by column.
 SELECT id, type, input, status, version, attempts, last_attempt_at, output, error, run_after, created_at, updated_at,
-    completed_at, priority, key, max_attempts, timeout, crashes, worker_id, attempts_allowed, progress
+    completed_at, priority, key, max_attempts, timeout, crashes, worker_id, attempts_allowed, progress,
+    cancelled_by, ready_at
 FROM {prefix}tasks WHERE id IN (SELECT value FROM json_each(?1));
 
 -- name: inputs_by_id
@@ -93,6 +94,14 @@ SELECT type, name, value FROM {prefix}settings WHERE name != 'moving';
 -- name: all_counts
 -- The kept counts of ended tasks.
 SELECT type, status, count FROM {prefix}finished_counts;
+
+-- name: all_minutes
+-- What happened in each minute.
+SELECT minute, type, what, count FROM {prefix}tq_minutes;
+
+-- name: all_actions
+-- What operators have done.
+SELECT id, at, actor, action, target, count FROM {prefix}tq_actions;
 
 -- name: all_buckets
 -- The token buckets.
@@ -140,9 +149,9 @@ DROP TABLE IF EXISTS tq_move;
 SELECT type, status, count(*), tq_checksum(
     id || '|' || version || '|' || attempts || '|' || crashes || '|' || priority
     || '|' || coalesce(max_attempts, '-') || '|' || coalesce(attempts_allowed, '-') || '|' || coalesce(key, '-')
-    || '|' || coalesce(worker_id, '-') || '|' || coalesce(error, '-') || '|' || coalesce(output, '-')
+    || '|' || coalesce(worker_id, '-') || '|' || coalesce(error, '-') || '|' || coalesce(output, '-') || '|' || coalesce(cancelled_by, '-')
     || '|' || coalesce(input, (SELECT input FROM {prefix}task_inputs WHERE task_id = id), '-'),
-    timeout, last_attempt_at, run_after, created_at, updated_at, completed_at)
+    timeout, last_attempt_at, run_after, created_at, updated_at, completed_at, ready_at)
 FROM {prefix}tasks GROUP BY type, status;
 
 -- name: checksum_attempts

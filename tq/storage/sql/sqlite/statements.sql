@@ -14,7 +14,7 @@ SELECT id FROM tasks WHERE type = ?1 AND key = ?2;
 
 -- name: promote_due
 -- Makes tasks ready whose time has come: scheduled ones and retries alike.
-UPDATE tasks SET status = 'to-do', run_after = NULL, version = version + 1, updated_at = ?1
+UPDATE tasks SET status = 'to-do', run_after = NULL, ready_at = run_after, version = version + 1, updated_at = ?1
 WHERE id IN (SELECT id FROM tasks WHERE run_after <= ?1 ORDER BY run_after LIMIT ?2)
   AND run_after <= ?1 AND status IN ('to-do', 'failed');
 
@@ -32,14 +32,15 @@ WHERE id IN (
     ORDER BY priority DESC, id LIMIT ?5)
   AND status = 'to-do'
 RETURNING id, type, coalesce(input, (SELECT input FROM task_inputs WHERE task_id = id)), version, attempts, crashes,
-    attempts_allowed, timeout, created_at, priority, last_attempt_at;
+    attempts_allowed, timeout, coalesce(ready_at, created_at), priority, last_attempt_at;
 
 -- name: settle
--- The one way out of a claim. It changes nothing unless the task is still exactly the one that was claimed.
+-- The one way out of a claim. It changes nothing unless the task is still exactly the one that was claimed; and one that
+-- is to be cancelled does not come again.
 UPDATE tasks
 SET status = ?1, version = version + 1, attempts = ?2, crashes = ?3, output = ?4, error = ?5, run_after = ?6,
     completed_at = ?7, updated_at = ?8
-WHERE id = ?9 AND version = ?10 AND status = 'in-progress';
+WHERE id = ?9 AND version = ?10 AND status = 'in-progress' AND (cancelled_by IS NULL OR ?7 IS NOT NULL);
 
 -- name: record_attempt
 -- Remembers an attempt that did not end well.
@@ -57,20 +58,21 @@ ON CONFLICT (type, status) DO UPDATE SET count = count + excluded.count;
 SELECT NULL WHERE ?1 IS NOT NULL;
 
 -- name: running_of_type
--- How many tasks of a type run anywhere: the running rows themselves, so that no counter can leak.
-SELECT count(*) FROM tasks WHERE status = 'in-progress' AND type = ?1;
+-- How many tasks of a type run anywhere: the running rows themselves, so that no counter can leak. It reads the index of
+-- running tasks, and not that of the type.
+SELECT count(*) FROM tasks WHERE status = 'in-progress' AND +type = ?1;
 
 -- name: owned_by
 -- What a worker has claimed and not settled.
-SELECT id, type, coalesce(input, ''), version, attempts, crashes, attempts_allowed, timeout, created_at, priority,
-    last_attempt_at
+SELECT id, type, coalesce(input, ''), version, attempts, crashes, attempts_allowed, timeout,
+    coalesce(ready_at, created_at), priority, last_attempt_at
 FROM tasks WHERE status = 'in-progress' AND worker_id = ?1;
 
 -- name: get_task
 -- A task, whole.
 SELECT id, type, coalesce(input, (SELECT input FROM task_inputs WHERE task_id = id)), status, version, attempts,
     last_attempt_at, output, error, run_after, created_at, updated_at, completed_at, priority, key, max_attempts,
-    timeout, crashes, worker_id
+    timeout, crashes, worker_id, cancelled_by, ready_at
 FROM tasks WHERE id = ?1;
 
 -- name: get_attempts
@@ -87,11 +89,11 @@ SELECT type, count(*) FROM tasks WHERE status = 'to-do' AND run_after IS NULL GR
 
 -- name: count_waiting
 -- Scheduled tasks and retries by type.
-SELECT type, status, count(*) FROM tasks WHERE run_after IS NOT NULL GROUP BY type, status;
+SELECT type, status, count(*) FROM tasks WHERE run_after IS NOT NULL GROUP BY +type, status;
 
 -- name: count_running
 -- Claimed tasks by type.
-SELECT type, count(*) FROM tasks WHERE status = 'in-progress' GROUP BY type;
+SELECT type, count(*) FROM tasks WHERE status = 'in-progress' GROUP BY +type;
 
 -- name: count_ended
 -- The kept counts of ended tasks.
@@ -106,11 +108,11 @@ SELECT tokens, filled_at FROM rate_buckets WHERE type = ?1;
 INSERT INTO rate_buckets (type, tokens, filled_at) VALUES (?1, ?2, ?3)
 ON CONFLICT (type) DO UPDATE SET tokens = excluded.tokens, filled_at = excluded.filled_at;
 
--- name: paused_types
--- The types that are paused; '' stands for all of them. The last moments of a move
--- are a pause too, which ends by itself if the mover dies.
-SELECT DISTINCT type FROM settings WHERE name = 'paused'
-    OR (name = 'moving' AND CAST(value AS REAL) > (julianday('now') - 2440587.5) * 86400.0);
+-- name: stored_settings
+-- The settings that hold in every process, as `look_around` tells them.
+SELECT json_group_array(json_array(type, CASE name WHEN 'moving' THEN 'paused' ELSE name END, value))
+FROM settings
+WHERE name != 'moving' OR CAST(value AS REAL) > (julianday('now') - 2440587.5) * 86400.0;
 
 -- name: pause_type
 -- Pauses a type, or with '' the whole queue.
@@ -126,11 +128,16 @@ INSERT INTO workers (id, host, pid, identity, started_at) VALUES (?1, ?2, ?3, ?4
 ON CONFLICT DO NOTHING;
 
 -- name: look_around
--- One row if this worker counts as living: the time (here our own clock tells it), the paused types, and when the next task
--- falls due.
-SELECT NULL, (SELECT json_group_array(type) FROM settings WHERE name = 'paused'
-        OR (name = 'moving' AND CAST(value AS REAL) > (julianday('now') - 2440587.5) * 86400.0)),
-    (SELECT min(run_after) FROM tasks WHERE run_after IS NOT NULL)
+-- One row if this worker counts as living: the time (here our own clock tells it), the stored settings, when the next task
+-- falls due, and which of its tasks are to be cancelled. The last moments of a move are a pause too, which ends by itself
+-- if the mover dies.
+SELECT NULL,
+    (SELECT json_group_array(json_array(type, CASE name WHEN 'moving' THEN 'paused' ELSE name END, value))
+     FROM settings
+     WHERE name != 'moving' OR CAST(value AS REAL) > (julianday('now') - 2440587.5) * 86400.0),
+    (SELECT min(run_after) FROM tasks WHERE run_after IS NOT NULL),
+    (SELECT json_group_array(json_array(id, cancelled_by)) FROM tasks
+     WHERE worker_id = ?1 AND cancelled_by IS NOT NULL AND status = 'in-progress')
 FROM workers WHERE id = ?1;
 
 -- name: hold_worker
