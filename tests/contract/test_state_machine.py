@@ -1,4 +1,5 @@
-"""Any sequence of adds, claims, settlements, crashes, recoveries and pauses ends where a simple model of it ends."""
+"""Any sequence of adds, claims, settlements, crashes, recoveries, pauses, and of what operators do, ends where a simple
+model of it ends."""
 
 from __future__ import annotations
 
@@ -21,6 +22,7 @@ from tests.contract.vocabulary import NOW, Database, FixedClock, enlist, ids, ru
 from tq.models import (
     EVERY_TYPE,
     MAX_CRASHES,
+    Action,
     Cancelled,
     ClaimedTask,
     Failed,
@@ -59,6 +61,7 @@ class Expected:
     crashes: int = 0
     owner: str | None = None
     started: bool = False
+    cancelled: bool = False  # or to be cancelled
 
     @property
     def ended(self) -> bool:
@@ -72,6 +75,15 @@ class Expected:
         self.end_attempt("failed", now + wait if self.attempts < MAX_ATTEMPTS else None)
 
     def settle(self, outcome: Outcome, now: float) -> None:
+        self.apply(outcome, now)
+        self.heed_cancellation(self.crashes)
+
+    def heed_cancellation(self, crashes: int) -> None:
+        if self.cancelled and not self.ended:
+            self.crashes = crashes
+            self.end_attempt("cancelled")
+
+    def apply(self, outcome: Outcome, now: float) -> None:
         match outcome:
             case Succeeded():
                 self.end_attempt("success")
@@ -90,11 +102,30 @@ class Expected:
         if not self.started and (exact or not affordable):
             self.settle(Released(), now)
             return
+        crashes = self.crashes
         self.crashes += 1
         if self.crashes >= MAX_CRASHES:
             self.end_attempt("failed")
         else:
             self.retry(now)
+        self.heed_cancellation(crashes)
+
+    def cancel(self) -> bool:
+        if self.ended or self.cancelled:
+            return False
+        self.cancelled = True
+        if self.owner is None:
+            self.end_attempt("cancelled")
+        return True
+
+    def run_again(self) -> bool:
+        if self.ended and self.status != "success":
+            self.attempts = self.crashes = 0
+        elif self.run_after is None:
+            return False
+        self.cancelled = False
+        self.end_attempt("to-do")
+        return True
 
 
 class StoreAgainstModel(RuleBasedStateMachine):
@@ -109,7 +140,7 @@ class StoreAgainstModel(RuleBasedStateMachine):
         self.workers: dict[str, Presence] = {}
         self.dead: set[str] = set()
         self.claims: list[tuple[str, ClaimedTask]] = []  # every claim ever made, with its worker
-        self.added = 0
+        self.added = self.acted = 0
 
     @initialize()
     def two_workers_and_some_work(self) -> None:
@@ -205,9 +236,10 @@ class StoreAgainstModel(RuleBasedStateMachine):
     def owned(self) -> list[tuple[str, ClaimedTask]]:
         """The claims that hold, of workers that live."""
         latest = {task.id: (worker, task) for worker, task in self.claims}
-        return [
-            (worker, task) for worker, task in latest.values() if self.tasks[task.id].owner == worker in self.workers
-        ]
+        return [(worker, task) for worker, task in latest.values() if self.owner(task) == worker in self.workers]
+
+    def owner(self, task: ClaimedTask) -> str | None:
+        return self.tasks[task.id].owner if task.id in self.tasks else None
 
     def pick(self, choice: int) -> tuple[str, ClaimedTask]:
         owned = self.owned()
@@ -218,7 +250,7 @@ class StoreAgainstModel(RuleBasedStateMachine):
     def settle_what_is_long_gone(self, choice: int, outcome: Outcome) -> None:
         held = {task for _, task in self.owned()}
         worker, task = self.claims[choice % len(self.claims)]
-        if task not in held and self.tasks[task.id].owner != worker:
+        if task not in held and self.owner(task) != worker:
             answer = self.store.exchange(worker, [settlement(task, outcome, self.clock.time)], [], self.clock.now)
             assert answer.lost == [task]
 
@@ -238,6 +270,35 @@ class StoreAgainstModel(RuleBasedStateMachine):
         for task in orphans:
             task.crash(self.clock.time, self.database.exact)
         self.dead.clear()
+
+    @rule(choices=st.lists(st.integers(0, 99), min_size=1, max_size=4))
+    def cancel(self, choices: list[int]) -> None:
+        asked = self.some(choices)
+        changed = self.store.operators.cancel(asked, self.action("cancel"))
+        assert sorted(changed) == [id_ for id_ in asked if self.tasks[id_].cancel()]
+
+    @rule(choices=st.lists(st.integers(0, 99), min_size=1, max_size=4))
+    def run_again(self, choices: list[int]) -> None:
+        asked = self.some(choices)
+        changed = self.store.operators.retry(asked, self.action("retry"))
+        assert sorted(changed) == [id_ for id_ in asked if self.tasks[id_].run_again()]
+
+    @rule(choices=st.lists(st.integers(0, 99), min_size=1, max_size=4))
+    def delete(self, choices: list[int]) -> None:
+        asked = self.some(choices)
+        changed = self.store.operators.delete(asked, self.action("delete"))
+        assert sorted(changed) == [id_ for id_ in asked if self.tasks[id_].ended]
+        for id_ in changed:
+            del self.tasks[id_]
+        self.keys = {key: id_ for key, id_ in self.keys.items() if id_ in self.tasks}
+
+    def some(self, choices: list[int]) -> list[str]:
+        known = sorted(self.tasks)
+        return sorted({known[choice % len(known)] for choice in choices}) if known else []
+
+    def action(self, name: str) -> Action:
+        self.acted += 1
+        return Action(task_id(self.acted), self.clock.time, "ann", name, "some")
 
     @rule(type_=st.sampled_from([*TYPES, EVERY_TYPE]))
     def pause_or_resume(self, type_: str) -> None:

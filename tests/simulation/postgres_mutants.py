@@ -164,6 +164,7 @@ FOCUS: dict[str, dict[str, Any]] = {
 # Found by minutes of schedules, not by seconds.
 RARE = [
     "a cancellation that looks twice",
+    "a cancellation of what has ended",
     "a start that does not ask for the lease",
     "a settle that asks for the status alone",
     "a recovery that goes by an old autopsy",
