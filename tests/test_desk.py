@@ -215,10 +215,34 @@ def test_a_cleanup_takes_what_is_old_and_has_ended(worker: TaskQueue, operator: 
     assert operator.list().tasks == ()
 
 
+def test_to_cancel_twice_is_no_mistake(worker: TaskQueue, operator: TaskQueue):
+    release = threading.Event()
+
+    def stubborn(_: Any) -> None:
+        while not release.is_set():
+            try:
+                release.wait(0.05)
+            except BaseException:
+                continue
+
+    handle = worker("busy").set_worker(stubborn).submit(1)
+    started(operator, handle.id)
+    assert [operator.cancel(handle.id), operator.cancel(handle.id)] == [1, 1]
+    assert handle.wait(timeout=60)
+    release.set()
+
+
+def test_a_time_that_no_clock_shows_is_explained_all_the_same(worker: TaskQueue, operator: TaskQueue):
+    handle = worker("later").submit(1, run_after=1_795_000_000_000)  # milliseconds, by mistake
+    assert "a time after the year 9999" in operator.explain(handle.id).sentence
+
+
 @pytest.mark.parametrize("call", ["cancel", "retry", "delete"])
 def test_a_call_that_does_not_say_which_is_refused(operator: TaskQueue, call: str):
     with pytest.raises(InvalidOption, match="give one id, or say which tasks"):
         getattr(operator, call)()
+    with pytest.raises(InvalidOption, match="give one id, or say which tasks"):
+        getattr(operator, call)(type=None, status=None)
     with pytest.raises(InvalidOption, match="give one id, or say which tasks"):
         getattr(operator, call)(NO_TASK, type="email")
     with pytest.raises(TaskNotFound):
@@ -267,6 +291,8 @@ def test_tasks_are_found_by_text_and_by_when_they_were_added(worker: TaskQueue, 
         {"text": "\ud800"},
         {"since": "yesterday"},
         {"since": float("nan")},
+        {"since": datetime.min},
+        {"after": 5},
         {"colour": "red"},
     ],
 )
@@ -319,6 +345,8 @@ def test_a_setting_that_makes_no_sense_is_refused(operator: TaskQueue, settings:
         operator.desk.override("work", **settings)
     with pytest.raises(InvalidOption):
         operator.desk.reset("work", "colour")
+    with pytest.raises(InvalidOption, match="type="):
+        operator.desk.override("", worker_count=1)
 
 
 @pytest.mark.parametrize("by", ["", "x" * 256, "a\nb", 5])

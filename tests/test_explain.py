@@ -135,6 +135,16 @@ def test_a_stored_setting_wins_over_what_a_program_says():
     assert told(workers=(limited,), settings=stored, bucket=Bucket(0.0, NOW))[0] == "ready"
 
 
+def test_tokens_that_are_there_are_counted():
+    limited = worker(settings={"rate_limit": 5.0, "worker_count": 9})
+    assert told(workers=(limited,), bucket=Bucket(4.0, NOW), before=3)[0] == "queued"
+    assert told(workers=(limited,), bucket=Bucket(4.0, NOW), before=4)[0] == "rate-limit"
+
+
+def test_tasks_of_a_dead_worker_take_no_place():
+    assert told(workers=(worker(alive=False, running=2), worker(2)))[0] == "ready"
+
+
 def test_the_whole_queue_is_named_before_its_type():
     assert told(settings=StoredSettings(frozenset({"", "email"})))[1] == "The whole queue is paused."
 

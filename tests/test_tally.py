@@ -26,13 +26,11 @@ def test_each_end_is_counted_in_its_minute():
     assert first.wait_p50 == pytest.approx(2.0, rel=0.1) and first.run_p95 == pytest.approx(0.5, rel=0.1)
 
 
-def test_what_was_taken_is_gone_and_what_comes_back_counts_again():
+def test_what_was_taken_is_gone():
     tally = Tally()
     tally.ended(TASK, to_success(TASK, "1", NOW), 0.5, NOW)
-    rows = tally.taken()
+    assert len(tally.taken()) == 3
     assert tally.taken() == []
-    tally.give_back(rows)
-    assert tally.taken() == rows
 
 
 @given(st.lists(st.floats(0.002, 10_000), min_size=1, max_size=50))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -65,7 +66,8 @@ class Desk:
         if whole_number("limit", limit) > _LARGEST_PAGE:
             raise InvalidOption(f"limit={limit}: a page has up to {_LARGEST_PAGE} tasks; use after= for more")
         asked = self._filter(wanted)
-        if after is not None:
+        if _text("after", after) is not None:
+            assert after is not None
             asked = asked._replace(below_id=min(after, asked.below_id))
         rows, next_ = self._opened().operators.page(asked, limit)
         return Page(tuple(map(task_of, rows)), next_)
@@ -144,7 +146,8 @@ class Desk:
     def _change(
         self, change: Change, name: str, task_id: str | None, by: str | None, wanted: Wanted, otherwise: str
     ) -> int:
-        if (task_id is None) is (not wanted):
+        said = any(value is not None for value in wanted.values())  # a name that holds None by mistake says nothing
+        if (task_id is None) is not said:
             raise InvalidOption(f"{name}(): give one id, or say which tasks: {name}(status=…, type=…)")
         if task_id is None:
             action = self._action(by, name, json.dumps(wanted, default=str, sort_keys=True))
@@ -154,6 +157,8 @@ class Desk:
             task = self._opened().get(task_id)
             if task is None:
                 raise TaskNotFound(task_id)
+            if name == "cancel" and task.status == "in-progress" and task.cancelled_by is not None:
+                return 1  # it was asked to stop before, and is about to
             raise WrongState(f"cannot {name} task {task_id}, which is {state_of(task)}: {otherwise}")
         return len(changed)
 
@@ -172,6 +177,7 @@ class Desk:
 
         It holds at once and after restarts, and wins over what programs say, until `reset`.
         """
+        _check_type(type)
         values = {name: json.dumps(_checked(name, value)) for name, value in settings.items()}
         if not values:
             raise InvalidOption(f"override({type!r}): say what, of {', '.join(STEERABLE)}")
@@ -180,6 +186,7 @@ class Desk:
 
     def reset(self, type: str, *names: str, by: str | None = None) -> None:
         """End overrides of a type, all of them if none is named: it is as the programs say again."""
+        _check_type(type)
         for name in names:
             _check_name(name)
         action = self._action(by, "reset", f"{type} {' '.join(names)}".strip())
@@ -217,7 +224,8 @@ class Desk:
             case timedelta():
                 return self._clock.now() - value.total_seconds()
             case datetime():
-                return value.timestamp()
+                with contextlib.suppress(ValueError, OverflowError, OSError):  # a year that no clock shows
+                    return value.timestamp()
             case int() | float() if is_number(value):
                 return float(value)
         raise InvalidOption(f"{name}={shown(value)}: give a datetime, a Unix timestamp, or a timedelta that lies back")
@@ -247,6 +255,11 @@ def _text(name: str, value: Any) -> str | None:
     if value is not None and (not isinstance(value, str) or storable(value) != value):
         raise InvalidOption(f"{name}={shown(value)}: give a text that a database can hold")
     return value
+
+
+def _check_type(type_: Any) -> None:
+    if not isinstance(type_, str) or not 0 < len(type_) <= 255 or not type_.isprintable():
+        raise InvalidOption(f"type={shown(type_)}: a task type is a text of 1 to 255 printable characters")
 
 
 def _check_name(name: str) -> None:

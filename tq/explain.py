@@ -85,8 +85,7 @@ def _obstacles(situation: Situation) -> Iterator[Explanation]:
     if not working:
         yield _nobody(situation)
         return
-    running = [task for worker in situation.workers for task in worker.tasks if task.type == type_]
-    yield from _limits(situation, _in_force(situation, working), working, running)
+    yield from _limits(situation, _in_force(situation, working), working)
 
 
 def _nobody(situation: Situation) -> Explanation:
@@ -108,9 +107,8 @@ def _in_force(situation: Situation, working: Sequence[WorkerView]) -> dict[str, 
     return {**working[-1].types[type_], **situation.settings.types.get(type_, {})}
 
 
-def _limits(
-    situation: Situation, settings: dict[str, Any], working: Sequence[WorkerView], running: Sequence[RunningTask]
-) -> Iterator[Explanation]:
+def _limits(situation: Situation, settings: dict[str, Any], working: Sequence[WorkerView]) -> Iterator[Explanation]:
+    running = _running_of(situation, situation.workers)
     limit, rate = settings.get("global_limit"), settings.get("rate_limit")
     if limit is not None and len(running) >= limit:
         yield Explanation(
@@ -119,10 +117,15 @@ def _limits(
     if rate is not None and situation.bucket is not None:
         yield from _rate(situation, rate)
     places = sum(_places(situation, worker) for worker in working)
+    running = _running_of(situation, working)  # those of the dead take no place
     if len(running) >= places:
         what = "The only place" if places == 1 else f"All {places} places"
         are = "is" if places == 1 else "are"
         yield Explanation("busy", f"{what} for tasks of this type {are} taken, by {_named(running)}{_line(situation)}.")
+
+
+def _running_of(situation: Situation, workers: Sequence[WorkerView]) -> list[RunningTask]:
+    return [task for worker in workers for task in worker.tasks if task.type == situation.task.type]
 
 
 def _places(situation: Situation, worker: WorkerView) -> int:
@@ -134,16 +137,19 @@ def _places(situation: Situation, worker: WorkerView) -> int:
 def _rate(situation: Situation, rate: float) -> Iterator[Explanation]:
     assert situation.bucket is not None
     bucket = ratelimit.refill(situation.bucket, rate, situation.now)
-    if ratelimit.available(bucket) <= situation.before:
-        due = ratelimit.next_token_at(bucket, rate) + situation.before / rate
-        said = f"The rate limit of {rate:g} a second is used up; its turn comes at {_clock(due)}{_line(situation)}."
-        yield Explanation("rate-limit", said, until=due)
+    missing = situation.before - ratelimit.available(bucket)
+    if missing >= 0:
+        due = ratelimit.next_token_at(bucket, rate) + missing / rate
+        turn = f"its turn comes {'after' if situation.before_capped else 'at'} {_clock(due)}"
+        said = f"The rate limit of {rate:g} a second is used up; {turn}{_line(situation)}."
+        yield Explanation("rate-limit", said, until=None if situation.before_capped else due)
 
 
 def _next(situation: Situation) -> Explanation:
     if situation.before:
         return Explanation("queued", f"It waits for its turn{_line(situation)}.")
-    waited = situation.now - (situation.task.ready_at or situation.task.created_at)
+    task = situation.task
+    waited = situation.now - (task.run_after or task.ready_at or task.created_at)
     if waited > 10 * _MOMENT_SECONDS:
         said = f"Nothing holds it back, and yet it has waited for {_span(waited)}."
         return Explanation("ready", said, "Look at the log of its workers: they say what keeps them from working.")
@@ -171,7 +177,10 @@ def _attempts(count: int) -> str:
 
 
 def _clock(moment: float) -> str:
-    return datetime.fromtimestamp(moment, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
+    try:
+        return datetime.fromtimestamp(moment, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except (OverflowError, ValueError, OSError):
+        return "a time after the year 9999"
 
 
 def _span(seconds: float) -> str:

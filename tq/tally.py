@@ -37,11 +37,6 @@ class Tally:
         counts, self._counts = self._counts, Counter()
         return [(*key, count) for key, count in sorted(counts.items())]
 
-    def give_back(self, rows: Iterable[tuple[int, str, str, int]]) -> None:
-        """What could not be stored."""
-        for minute, type_, what, count in rows:
-            self._counts[minute, type_, what] += count
-
 
 def _class(seconds: float) -> int:
     milliseconds = seconds * 1000

@@ -337,6 +337,7 @@ class Worker:
     def _abandon(self, job: Job) -> None:
         if not job.give_up():
             return
+        job.seconds = self._clock.monotonic() - (job.begun_at or job.claimed_at)
         reason = f"{job.struck_why}, and its handler would not stop"
         self._end(job, Cancelled(reason) if job.struck_why == job.cancelled else Retry(reason))
         log.warning(
@@ -394,17 +395,13 @@ class Worker:
             return
         self._count_at = now + _COUNT_SECONDS
         rows = self._tally.taken()
-        try:
-            if rows:
-                self._store.minutes.add(rows)
-            minute = int(self._clock.now() // MINUTE) - 1
-            if minute != self._counted_minute:
-                self._described = ""  # in case that the queue has moved
-                self._store.minutes.count_new(minute, KEPT_MINUTES, ids_of_minute)
-                self._counted_minute = minute
-        except BaseException:
-            self._tally.give_back(rows)
-            raise
+        if rows:  # where they cannot be stored they are lost: better than counted twice
+            self._store.minutes.add(rows)
+        minute = int(self._clock.now() // MINUTE) - 1
+        if minute != self._counted_minute:
+            self._described = ""  # in case that the queue has moved
+            self._store.minutes.count_new(minute, KEPT_MINUTES, ids_of_minute)
+            self._counted_minute = minute
 
     def _reconcile(self) -> None:
         """After a commit of unknown fate: give back what the store says is ours and we know nothing of."""

@@ -16,7 +16,7 @@ Strike = type[BaseException]
 
 
 class Job:
-    """One attempt. It is struck at most once (timeout or shutdown), and never after its handler has ended."""
+    """One attempt. It is struck at most once (timeout, shutdown, cancel), and never after its handler has ended."""
 
     __slots__ = (
         "_lock", "abandoned", "begun_at", "cancelled", "claimed_at", "ended", "kind", "seconds", "struck_at",

@@ -67,7 +67,9 @@ class Driver(Protocol):
         of a repeatable one: that does no harm when it comes again after a commit of unknown fate. One that is alone
         is repeatable, and changes something by one statement only: that may be a transaction by itself."""
 
-    def read(self, operation: Callable[[Session], T]) -> T: ...
+    def read(self, operation: Callable[[Session], T], patient: bool = True) -> T:
+        """Run the operation on one moment's picture. A worker is not patient: it says itself that the database is away,
+        and comes again."""
 
     def enlist(self, worker: WorkerRecord) -> Presence: ...
 

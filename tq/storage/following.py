@@ -59,11 +59,12 @@ class FollowingDriver:
             patience = _PATIENCE_SECONDS if repeatable else _SHORT_PATIENCE_SECONDS
             return self._elsewhere(lambda driver: driver.write(operation, repeatable, alone), patience)
 
-    def read(self, operation: Callable[[Any], T]) -> T:
+    def read(self, operation: Callable[[Any], T], patient: bool = True) -> T:
         try:
-            return self._driver.read(operation)
+            return self._driver.read(operation, patient)
         except QueueMoved:
-            return self._elsewhere(lambda driver: driver.read(operation), _PATIENCE_SECONDS)
+            patience = _PATIENCE_SECONDS if patient else _SHORT_PATIENCE_SECONDS
+            return self._elsewhere(lambda driver: driver.read(operation, patient), patience)
 
     def enlist(self, worker: WorkerRecord) -> FollowingPresence:
         with self._moving:  # nobody may follow between the two lines

@@ -29,7 +29,7 @@ class Minutes:
     def count_new(self, minute: int, kept: int, bounds: Bounds) -> None:
         """Count what was added in the minutes up to this one, and forget those that are older than `kept`. `bounds`
         gives the first id of a minute, and the first one after it."""
-        found = self._driver.read(partial(_uncounted, minute=minute, bounds=bounds))
+        found = self._driver.read(partial(_uncounted, minute=minute, bounds=bounds), False)
 
         def operation(session: Session) -> None:
             for row in found:
@@ -37,14 +37,14 @@ class Minutes:
             session.change("put_minute", (minute, "", "counted", 1))
             session.change("drop_minutes", (minute - kept,))
 
-        self._driver.write(operation, repeatable=True)
+        self._driver.write(operation)
 
     def read(self, first: int, last: int, bounds: Bounds) -> list[Row]:
         """The rows of these minutes; what was added in the last two is counted now, if it has not been."""
 
         def operation(session: Session) -> list[Row]:
             counted = _last_counted(session)
-            new = range(max(last - 1, first if counted is None else counted + 1), last + 1)
+            new = range(max(last - 1, first, 0 if counted is None else counted + 1), last + 1)
             return session.rows("read_minutes", (first, last)) + [
                 row for each in new for row in _added(session, each, bounds)
             ]

@@ -41,6 +41,7 @@ _FREE_CONNECTION_SECONDS = 2.0
 # How long an operation waits for a server that is away: one that may come again, and one whose caller tries again.
 _PATIENCE_SECONDS, _SHORT_PATIENCE_SECONDS = 30.0, 1.0
 _PAUSE_SECONDS = (0.02, 0.5)
+_GIVES_WAY = 3  # how often an operation gives way to others, at least
 _TELL_SECONDS = 10.0  # one line in this time while an operation waits
 
 
@@ -182,12 +183,16 @@ class PostgresDriver:
             connection.execute(self._settings.encode())
 
     def _migrate(self) -> None:
-        with self.connect() as connection:
+        for again in (*[True] * _GIVES_WAY, False):
             try:
-                with connection.transaction():
-                    self._bring_up_to_date(connection)
+                return self._migrate_at_once()
             except psycopg.Error as error:
-                raise self._translate(error) from error
+                if not (again and isinstance(error, GIVE_WAY)):  # to workers that go on meanwhile
+                    raise self._translate(error) from error
+
+    def _migrate_at_once(self) -> None:
+        with self.connect() as connection, connection.transaction():
+            self._bring_up_to_date(connection)
 
     def _bring_up_to_date(self, connection: Connection) -> None:
         migrate(connection, self.schema, self._filled_in, self.name)
@@ -201,13 +206,15 @@ class PostgresDriver:
         self._in_touch()
         return value
 
-    def read(self, operation: Callable[[Any], T]) -> T:
-        return self._insist(lambda: self._snapshot(operation), _PATIENCE_SECONDS, True)
+    def read(self, operation: Callable[[Any], T], patient: bool = True) -> T:
+        patience = _PATIENCE_SECONDS if patient else _SHORT_PATIENCE_SECONDS
+        return self._insist(lambda: self._snapshot(operation), patience, True)
 
     def _insist(self, attempt: Callable[[], T], patience: float, repeatable: bool) -> T:
         """Try again what has changed nothing, and what may come again, until it works or the patience is at its end."""
         give_up_at = self.timing.monotonic() + patience
         pause, longest = _PAUSE_SECONDS
+        gives_way = _GIVES_WAY  # however long it took to find out: a deadlock shows after a second
         while True:
             self._check_open()
             try:
@@ -215,7 +222,9 @@ class PostgresDriver:
             except (_InDoubt, *PASSING) as error:
                 cause = error.__cause__ if isinstance(error, _InDoubt) else error
                 assert isinstance(cause, psycopg.Error)
-                if self.timing.monotonic() >= give_up_at or (isinstance(error, _InDoubt) and not repeatable):
+                gives_way -= isinstance(error, GIVE_WAY)
+                impatient = self.timing.monotonic() >= give_up_at and (gives_way < 0 or not isinstance(error, GIVE_WAY))
+                if impatient or (isinstance(error, _InDoubt) and not repeatable):
                     raise self._translate(cause) from cause
                 self._wait_for_server(cause)
             except psycopg.Error as error:

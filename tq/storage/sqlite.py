@@ -251,7 +251,7 @@ class SqliteDriver:
 
     # --- reading -------------------------------------------------------------------------------------------------
 
-    def read(self, operation: Callable[[Any], T]) -> T:
+    def read(self, operation: Callable[[Any], T], patient: bool = True) -> T:
         self._check_open()
         with self._reading:
             self._check_open()  # another thread may have closed it while we waited

@@ -1,4 +1,4 @@
-"""The store's verbs, written once over named statements. Every change of a task in tq happens in this file."""
+"""The store's verbs, written once over named statements: every change of a task that programs and workers make."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class Store:
         self, session: Session, worker_id: str, settlements: Iterable[Settlement], now: float
     ) -> list[ClaimedTask]:
         """Settle each task that is still ours; answer with those that were not."""
-        given = list(settlements)
+        given = sorted(settlements, key=_id)  # in one order, so that no two wait for each other
         rows = [(*transition, now, task.id, task.version) for task, transition, _, _ in given]
         still_ours = session.change_each("settle", rows) if rows else set()
         settled = [given[at] for at in sorted(still_ours)]
@@ -226,7 +226,7 @@ class Store:
     def recover(self, my_id: str, decide: Decide, now: float) -> list[ClaimedTask]:
         """Take over from workers that have died. A task whose handler never started gets its attempt back."""
         recovered: list[ClaimedTask] = []
-        for worker, autopsy, tasks in self._driver.read(partial(self._dead_workers, my_id=my_id)):
+        for worker, autopsy, tasks in self._driver.read(partial(self._dead_workers, my_id=my_id), False):
             # Decided here, and not in the transaction: a rule of set_backoff() is the program's own code.
             settlements = [Settlement(task, decide(task, _end_of(task, worker, autopsy))) for task in tasks]
             taken_over = self._driver.write(
@@ -297,7 +297,7 @@ class Store:
 
     def describe_worker(self, worker_id: str, about: str) -> None:
         """Keep what a worker says of itself, for those who look."""
-        self._driver.write(lambda session: session.change("describe_worker", (worker_id, about)), repeatable=True)
+        self._driver.write(lambda session: session.change("describe_worker", (worker_id, about)))
 
     def close(self) -> None:
         self._driver.close()
@@ -315,6 +315,10 @@ def _shared(want: Want) -> str:
     """The type of a want whose limits hold over all workers; '' where it has none. Those with limits come last, in one
     order for everybody: whoever holds the limits of one type waits only for types behind it."""
     return want.type if want.rate_limit is not None or want.global_limit is not None else ""
+
+
+def _id(settlement: Settlement) -> str:
+    return settlement.task.id
 
 
 def _cancelled(settlement: Settlement, now: float) -> Settlement:

@@ -1,6 +1,7 @@
 -- name: hold_tasks
 -- Keeps tasks as they are until the transaction ends.
-SELECT 1 FROM {schema}.tasks WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text($1::jsonb)))
+SELECT 1 FROM {schema}.tasks
+WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text($1::jsonb))) AND completed_at IS NULL
 ORDER BY id FOR NO KEY UPDATE;
 
 -- name: cancel_waiting
@@ -182,15 +183,22 @@ SELECT worker_id, id, type, last_attempt_at, attempts FROM {schema}.tasks
 WHERE status = 'in-progress' ORDER BY worker_id, id;
 
 -- name: ready_before
--- How many ready tasks of a type go before one of this priority and id, as far as a number.
-SELECT count(*) FROM (
-    SELECT 1 FROM {schema}.tasks WHERE type = $1::text AND status = 'to-do' AND run_after IS NULL
-        AND (priority > $2::bigint OR (priority = $2::bigint AND id < $3::text)) LIMIT $4::bigint) AS few;
+-- How many ready tasks of a type go before one of this priority and id, as far as a number, twice.
+SELECT (SELECT count(*) FROM (
+        SELECT 1 FROM {schema}.tasks
+        WHERE type = $1::text AND status = 'to-do' AND run_after IS NULL AND priority > $2::integer
+        LIMIT $4::bigint) AS higher)
+    + (SELECT count(*) FROM (
+        SELECT 1 FROM {schema}.tasks
+        WHERE type = $1::text AND status = 'to-do' AND run_after IS NULL AND priority = $2::integer
+            AND id < $3::text
+        LIMIT $4::bigint) AS older);
 
 -- name: record_action
 -- Remembers what somebody has changed.
 INSERT INTO {schema}.tq_actions (id, at, actor, action, target, count)
-VALUES ($1::text, $2::float8, $3::text, $4::text, $5::text, $6::bigint);
+VALUES ($1::text, $2::float8, $3::text, $4::text, $5::text, $6::bigint)
+ON CONFLICT DO NOTHING;
 
 -- name: list_actions
 -- What was changed, the newest first.

@@ -180,14 +180,21 @@ SELECT worker_id, id, type, last_attempt_at, attempts FROM tasks INDEXED BY task
 WHERE status = 'in-progress' ORDER BY worker_id, id;
 
 -- name: ready_before
--- How many ready tasks of a type go before one of this priority and id, as far as a number.
-SELECT count(*) FROM (
-    SELECT 1 FROM tasks INDEXED BY tasks_ready WHERE type = ?1 AND status = 'to-do' AND run_after IS NULL
-        AND (priority > ?2 OR (priority = ?2 AND id < ?3)) LIMIT ?4) AS few;
+-- How many ready tasks of a type go before one of this priority and id, as far as a number, twice.
+SELECT (SELECT count(*) FROM (
+        SELECT 1 FROM tasks INDEXED BY tasks_ready
+        WHERE type = ?1 AND status = 'to-do' AND run_after IS NULL AND priority > ?2
+        LIMIT ?4) AS higher)
+    + (SELECT count(*) FROM (
+        SELECT 1 FROM tasks INDEXED BY tasks_ready
+        WHERE type = ?1 AND status = 'to-do' AND run_after IS NULL AND priority = ?2
+            AND id < ?3
+        LIMIT ?4) AS older);
 
 -- name: record_action
 -- Remembers what somebody has changed.
-INSERT INTO tq_actions (id, at, actor, action, target, count) VALUES (?1, ?2, ?3, ?4, ?5, ?6);
+INSERT INTO tq_actions (id, at, actor, action, target, count) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+ON CONFLICT DO NOTHING;
 
 -- name: list_actions
 -- What was changed, the newest first.
