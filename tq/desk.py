@@ -15,7 +15,7 @@ from tq.clock import Clock
 from tq.errors import InvalidOption, TaskNotFound, WrongState, shown
 from tq.explain import explain
 from tq.ids import IdFactory, first_id, ids_of_minute
-from tq.models import STATES, STEERABLE, Action, Page, Task, TaskFilter
+from tq.models import CHANGEABLE, EVERY_TYPE, STATES, STEERABLE, Action, Page, Task, TaskFilter
 from tq.payload import storable
 from tq.retry import is_number
 from tq.scheduler import positive_number, whole_number
@@ -73,6 +73,14 @@ class Desk:
     def count(self, **wanted: Unpack[Wanted]) -> int:
         """How many tasks match: what `cancel`, `retry` and `delete` would look at."""
         return sum(len(ids) for ids in self._batches(self._filter(wanted)))
+
+    def would(self, name: str, **wanted: Unpack[Wanted]) -> int:
+        """How many tasks `cancel`, `retry` or `delete` would change, by its name, if it came now."""
+        if name not in CHANGEABLE or not wanted:
+            raise InvalidOption(f"would({shown(name)}): name one of {', '.join(CHANGEABLE)}, and say which tasks")
+        asked = self._filter(wanted)
+        states = tuple(state for state in CHANGEABLE[name] if asked.states is None or state in asked.states)
+        return sum(len(ids) for ids in self._batches(asked._replace(states=states))) if states else 0
 
     def timeline(self, task_id: str) -> Sequence[Event]:
         """What happened to a task, from when it was added: who ran it, how each attempt ended, who cancelled it."""
@@ -184,6 +192,14 @@ class Desk:
             _check_name(name)
         action = self._action(by, "reset", f"{type} {' '.join(names)}".strip())
         self._opened().operators.set(type, dict.fromkeys(names or STEERABLE), action)
+
+    def pause(self, type: str | None = None, *, by: str | None = None) -> None:
+        """Start nothing, or nothing of this type, in any process until `resume`; and remember who said so."""
+        self._opened().operators.set(type or EVERY_TYPE, {"paused": "true"}, self._action(by, "pause", type or ""))
+
+    def resume(self, type: str | None = None, *, by: str | None = None) -> None:
+        """End a pause, and remember who did."""
+        self._opened().operators.set(type or EVERY_TYPE, {"paused": None}, self._action(by, "resume", type or ""))
 
     # --- the words of a call ---------------------------------------------------------------------------------------
 
