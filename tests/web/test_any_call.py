@@ -23,7 +23,7 @@ load_all_checks()
 positive_data_acceptance = CHECKS.get_one("positive_data_acceptance")
 
 HEADERS = {"Host": "localhost", "Authorization": f"Bearer {TOKEN}"}
-QUICK = 8  # for each operation, in each mode
+QUICK = 4  # for each operation, in each mode
 CAMPAIGN = 150
 NEED_ONE = ("delete_tasks", "retry_tasks", "cancel_tasks", "change_type")
 MODES = (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)

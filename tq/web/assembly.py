@@ -54,16 +54,21 @@ class _Parts:
 
 
 def make_router(queue: TaskQueue, options: WebOptions) -> APIRouter:
-    return _router(_Parts(queue, options))
+    parts = _Parts(queue, options)
+    router = APIRouter(prefix=PREFIX, route_class=parts.route_class)
+    _add_routes(router, parts)
+    return router
 
 
 def make_app(queue: TaskQueue, options: WebOptions) -> FastAPI:
     """An application that has nothing but the API; `state.events.close()` lets it stop without delay."""
     parts = _Parts(queue, options)
     app = FastAPI(title="tq", docs_url=None, redoc_url=None, openapi_url=None)
-    app.include_router(_router(parts))
     app.router.route_class = parts.route_class
-    _add_rest(app.router, "")
+    _add_routes(app.router, parts, PREFIX)  # to include a router would make each route a second time
+    app.router.add_api_route(
+        "/{rest:path}", anything_else, name=ANYTHING_ELSE, methods=METHODS, include_in_schema=False
+    )
     app.add_exception_handler(HTTPException, _answer)
     app.state.events = parts.events
     return app
@@ -73,22 +78,22 @@ def make_wsgi(queue: TaskQueue, options: WebOptions, beside: Any, prefix: str) -
     return WsgiBridge(make_app(queue, options), beside, prefix)
 
 
-def _router(parts: _Parts) -> APIRouter:
-    router = APIRouter(prefix=PREFIX, route_class=parts.route_class, tags=["tq"])
+def _add_routes(router: APIRouter, parts: _Parts, prefix: str = "") -> None:
     for row in ROUTES:
-        path = row.path.replace("{type}", "{type:path}")  # a type's name may have a slash in it
+        path = prefix + row.path.replace("{type}", "{type:path}")  # a type's name may have a slash in it
         status = 201 if row.name == "add_tasks" else 200
         router.add_api_route(
-            path, parts.function(row.name), name=row.name, methods=[row.method], status_code=status, **documented(row)
+            path,
+            parts.function(row.name),
+            name=row.name,
+            methods=[row.method],
+            status_code=status,
+            tags=["tq"],
+            **documented(row),
         )
     parts.description.routes = [route for route in router.routes if isinstance(route, APIRoute)]
-    _add_rest(router, PREFIX)
-    return router
-
-
-def _add_rest(router: APIRouter, prefix: str) -> None:
-    for path in ("", "/{rest:path}") if prefix else ("/{rest:path}",):
-        router.add_api_route(path, anything_else, name=ANYTHING_ELSE, methods=METHODS, include_in_schema=False)
+    for rest in ("", "/{rest:path}"):
+        router.add_api_route(prefix + rest, anything_else, name=ANYTHING_ELSE, methods=METHODS, include_in_schema=False)
 
 
 async def _answer(_: Request, error: Exception) -> Response:
