@@ -9,7 +9,7 @@ import pytest
 from tests.waiting import eventually
 from tests.web.clients import client_of
 from tq import PermanentError, TaskQueue
-from tq.web.display import MASK, PREVIEW_CHARACTERS, masked, masked_text
+from tq.web.display import MASK, PREVIEW_CHARACTERS, Display, masked, masked_text
 
 SECRET = "hunter2"
 
@@ -74,6 +74,25 @@ def test_long_values_are_cut_in_a_list_and_whole_by_themselves(queue: TaskQueue)
     whole = api.told("GET", f"/tasks/{long}")
     assert whole["input"] == ["é" * 1000]
     assert not whole["truncated"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"password": "x" * 5000, "b": 1},
+        [{"token": 1}] * 5000,
+        {"x" * 5000: 1},
+        [[1] * 9] * 900,
+        "x" * 5000,
+        [""] * 5000,
+    ],
+    ids=["masked", "many", "key", "nested", "text", "empty"],
+)
+def test_what_was_left_out_is_never_shown_as_all(value: object):
+    preview, is_cut = Display()._preview(value)
+    assert is_cut
+    assert isinstance(preview, str)
+    assert len(preview) <= PREVIEW_CHARACTERS + 1
 
 
 def test_hostile_text_stays_json(queue: TaskQueue):

@@ -14,9 +14,11 @@ from tq.desk import state_of
 from tq.models import Task
 from tq.views import Event, Explanation
 from tq.web.answers import EventAnswer, ExplanationAnswer, TaskAnswer, TaskStory
+from tq.web.begin import Begin
 
 MASK = "[masked]"
 PREVIEW_CHARACTERS = 300
+_LOOKED_AT = 4 * PREVIEW_CHARACTERS
 
 _SECRETS = (
     "passw(?:or)?d", "passphrase", "passwort", "secret", "token", "authorization", "api[-_ ]?key", "access[-_ ]?key",
@@ -39,7 +41,7 @@ class Display:
     def row(self, task: Task) -> TaskAnswer:
         """A task in a list: long values are cut to their begin."""
         values = {name: getattr(task, name) for name in ("input", "output", "error")}
-        shown = {name: _preview(self._safe(_cut(value))) for name, value in values.items()}
+        shown = {name: self._preview(value) for name, value in values.items()}
         cut = [name for name, (_, is_cut) in shown.items() if is_cut]
         return TaskAnswer(**_plain(task), **{name: value for name, (value, _) in shown.items()}, **_marks(cut))
 
@@ -52,6 +54,14 @@ class Display:
     def explanation(self, explanation: Explanation) -> ExplanationAnswer:
         sentence = self._safe_text(explanation.sentence) or ""
         return ExplanationAnswer(**explanation._replace(sentence=sentence)._asdict())
+
+    def _preview(self, value: Any) -> tuple[Any, bool]:
+        """The value, and whether it is only its begin, as a text."""
+        begin = Begin(_LOOKED_AT)
+        safe = self._safe(begin.of(value))
+        text = safe if isinstance(safe, str) else json.dumps(safe, ensure_ascii=False)
+        is_cut = not begin.is_all or len(text) > PREVIEW_CHARACTERS
+        return (text[:PREVIEW_CHARACTERS] + "…", True) if is_cut else (safe, False)
 
     def _safe(self, value: Any) -> Any:
         return value if self._show_secrets else masked(value)
@@ -89,14 +99,3 @@ def _plain(task: Task) -> dict[str, Any]:
 
 def _marks(cut: list[str]) -> dict[str, Any]:
     return {"truncated": bool(cut), "previews": cut}
-
-
-def _cut(value: Any) -> Any:
-    """A long text is cut before it is searched for secrets: a page may hold 200 of them."""
-    return value[: 4 * PREVIEW_CHARACTERS] if isinstance(value, str) else value
-
-
-def _preview(value: Any) -> tuple[Any, bool]:
-    """The value, and whether it is only its begin, as a text."""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return (text[:PREVIEW_CHARACTERS] + "…", True) if len(text) > PREVIEW_CHARACTERS else (value, False)
