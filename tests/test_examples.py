@@ -6,9 +6,11 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections import Counter
 from pathlib import Path
@@ -21,6 +23,7 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 DEADLINE_SECONDS = 100
 ALL = sorted(path.name for path in EXAMPLES.glob("*.py"))
 LONGEST = 80  # lines: a page
+JSON = {"Content-Type": "application/json"}
 
 
 def command(name: str, *arguments: object) -> list[str]:
@@ -130,14 +133,83 @@ def test_web_app_and_web_worker(number: signal.Signals, folder: Path):
         assert app.stop(signal.SIGINT)[0] == 0
 
 
-def asked(url: str, data: bytes | None = None) -> Any:
-    with urllib.request.urlopen(url, data, timeout=DEADLINE_SECONDS) as answer:
-        return json.load(answer)
+def asked(url: str, data: bytes | None = None, **headers: str) -> Any:
+    request = urllib.request.Request(url, data, headers)
+    try:
+        with urllib.request.urlopen(request, timeout=DEADLINE_SECONDS) as answer:
+            return json.load(answer)
+    except urllib.error.HTTPError as error:
+        with error:
+            return json.load(error)
 
 
 def wait_for_success(url: str) -> None:
     give_up_at = time.monotonic() + DEADLINE_SECONDS
     while asked(url)["status"] != "success":
+        assert time.monotonic() < give_up_at
+        time.sleep(0.02)
+
+
+def refusal(answer: Any) -> str:
+    return str(answer["error"]["code"])
+
+
+def test_api_in_fastapi(folder: Path):
+    with Running("api_in_fastapi.py", folder / "web.db", free_port()) as app:
+        home = app.line().removeprefix("listening on ")
+        wait_until_served(home)
+        task = asked(f"{home}welcome/Ada", b"")["id"]
+        tasks = f"{home}internal/api/task-queue/tasks"
+        ada, bob = {"X-Key": "key-of-ada"}, {"X-Key": "key-of-bob"}
+        assert asked(f"{tasks}/{task}", **bob)["input"] == {"name": "Ada"}
+        assert refusal(asked(f"{tasks}/pause", b"", **bob, **JSON)) == "forbidden"
+        assert asked(f"{tasks}/pause", b"", **ada, **JSON) == {"paused": True, "types": []}
+        assert refusal(asked(tasks)) == "forbidden"
+        viewer = f"{home}viewer/api/task-queue/tasks"
+        assert asked(f"{viewer}/stats")["paused"]
+        assert refusal(asked(f"{viewer}/resume", b"", **JSON)) == "read_only"
+        asked(f"{tasks}/resume", b"", **ada, **JSON)
+        wait_for_success(f"{viewer}/{task}")
+        assert asked(f"{viewer}/{task}")["output"] == "Welcome, Ada!"
+        app.stop(signal.SIGINT)
+
+
+def test_api_in_flask(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("TQ_WEB_TOKEN", "a-long-secret")
+    with Running("api_in_flask.py", folder / "web.db", 0) as app:
+        home = app.line().removeprefix("listening on ")
+        task = asked(f"{home}welcome/Ada", b"")["id"]
+        tasks = f"{home}internal/api/task-queue/tasks"
+        assert refusal(asked(tasks)) == "unauthenticated"
+        assert asked(f"{tasks}/{task}", Authorization="Bearer a-long-secret")["input"] == {"name": "Ada"}
+        app.stop(signal.SIGINT)
+
+
+def test_api_in_django(folder: Path):
+    with Running("api_in_django.py", folder / "web.db", 0) as app:
+        home = app.line().removeprefix("listening on ")
+        task = asked(f"{home}welcome/Ada")["id"]
+        tasks = f"{home}internal/api/task-queue/tasks"
+        assert asked(f"{tasks}/{task}")["input"] == {"name": "Ada"}
+        assert asked(f"{tasks}/{task}/cancel", b"", **JSON)["status"] == "cancelled"
+        assert refusal(asked(tasks, Host="evil.example.com")) == "host_not_allowed"
+        app.stop(signal.SIGINT)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return int(taken.getsockname()[1])
+
+
+def is_served(host: str, port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex((host, port)) == 0
+
+
+def wait_until_served(home: str) -> None:
+    give_up_at = time.monotonic() + DEADLINE_SECONDS
+    address = home.removeprefix("http://").rstrip("/").split(":")
+    while not is_served(address[0], int(address[1])):
         assert time.monotonic() < give_up_at
         time.sleep(0.02)
 
@@ -153,7 +225,7 @@ def test_without_a_database_the_web_examples_say_what_they_need(name: str, folde
 @pytest.mark.parametrize("name", ALL)
 def test_an_example_says_how_to_run_it_and_fits_a_page(name: str):
     text = (EXAMPLES / name).read_text(encoding="utf-8")
-    assert f"Run it:  python examples/{name}" in text.split('"""')[1]
+    assert re.search(rf"Run it:  (\w+=\S+ )?python examples/{name}", text.split('"""')[1])
     assert len(text.splitlines()) <= LONGEST
 
 

@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypedDict
 
@@ -16,7 +16,7 @@ from tq.clock import Clock
 from tq.errors import InvalidOption, TaskNotFound, WrongState, shown
 from tq.explain import explain
 from tq.ids import IdFactory, first_id, ids_of_minute
-from tq.models import STATES, STEERABLE, Action, Page, Task, TaskFilter
+from tq.models import CHANGEABLE, EVERY_TYPE, STATES, STEERABLE, Action, Page, Task, TaskFilter
 from tq.payload import storable
 from tq.retry import is_number
 from tq.scheduler import positive_number, whole_number
@@ -75,6 +75,12 @@ class Desk:
     def count(self, **wanted: Unpack[Wanted]) -> int:
         """How many tasks match: what `cancel`, `retry` and `delete` would look at."""
         return sum(len(ids) for ids in self._batches(self._filter(wanted)))
+
+    def would(self, name: str, **wanted: Unpack[Wanted]) -> int:
+        """How many tasks `cancel`, `retry` or `delete` would change, by its name, if it came now."""
+        if name not in CHANGEABLE or not wanted:
+            raise InvalidOption(f"would({shown(name)}): name one of {', '.join(CHANGEABLE)}, and say which tasks")
+        return sum(len(ids) for ids in self._changeable(name, wanted))
 
     def timeline(self, task_id: str) -> Sequence[Event]:
         """What happened to a task, from when it was added: who ran it, how each attempt ended, who cancelled it."""
@@ -151,7 +157,7 @@ class Desk:
             raise InvalidOption(f"{name}(): give one id, or say which tasks: {name}(status=…, type=…)")
         if task_id is None:
             action = self._action(by, name, json.dumps(wanted, default=str, sort_keys=True))
-            return sum(len(change(ids, self._renewed(action))) for ids in self._batches(self._filter(wanted)))
+            return sum(len(change(ids, self._renewed(action))) for ids in self._changeable(name, wanted))
         changed = change([task_id], self._action(by, name, task_id))
         if not changed:
             task = self._opened().get(task_id)
@@ -162,7 +168,13 @@ class Desk:
             raise WrongState(f"cannot {name} task {task_id}, which is {state_of(task)}: {otherwise}")
         return len(changed)
 
-    def _batches(self, wanted: TaskFilter) -> Any:
+    def _changeable(self, name: str, wanted: Wanted) -> Iterator[Sequence[str]]:
+        """The ids of those of the wanted tasks with which this can be done."""
+        asked = self._filter(wanted)
+        states = tuple(state for state in CHANGEABLE[name] if asked.states is None or state in asked.states)
+        return self._batches(asked._replace(states=states)) if states else iter(())
+
+    def _batches(self, wanted: TaskFilter) -> Iterator[Sequence[str]]:
         """The ids of all that match, some hundreds at a time. What is added meanwhile does not count."""
         store = self._opened().operators
         below: str | None = min(wanted.below_id, first_id(self._clock.now() + 1))
@@ -191,6 +203,14 @@ class Desk:
             _check_name(name)
         action = self._action(by, "reset", f"{type} {' '.join(names)}".strip())
         self._opened().operators.set(type, dict.fromkeys(names or STEERABLE), action)
+
+    def pause(self, type: str | None = None, *, by: str | None = None) -> None:
+        """Start nothing, or nothing of this type, in any process until `resume`; and remember who said so."""
+        self._opened().operators.set(type or EVERY_TYPE, {"paused": "true"}, self._action(by, "pause", type or ""))
+
+    def resume(self, type: str | None = None, *, by: str | None = None) -> None:
+        """End a pause, and remember who did."""
+        self._opened().operators.set(type or EVERY_TYPE, {"paused": None}, self._action(by, "resume", type or ""))
 
     # --- the words of a call ---------------------------------------------------------------------------------------
 

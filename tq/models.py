@@ -249,6 +249,14 @@ STATES: dict[str, tuple[str, ...]] = {
 }
 
 
+# In which states a task has to be for what an operator does with it.
+CHANGEABLE: dict[str, tuple[str, ...]] = {
+    "cancel": ("ready", "scheduled", "in-progress", "retrying"),
+    "retry": ("scheduled", "retrying", "dead", "cancelled"),
+    "delete": ("success", "dead", "cancelled"),
+}
+
+
 class TaskFilter(NamedTuple):
     """Which tasks are meant. None asks for nothing."""
 

@@ -37,7 +37,7 @@ MAY_IMPORT = {
     "default": "queue",
     "__init__": "errors models retry executor desk handle context queue default",
     "testing": "errors clock ids models storage scheduler worker handle context queue __init__",
-    "web": "errors models payload handle context queue __init__",
+    "web": "errors clock models payload views tally desk queue __init__",
     "cli": "errors clock ids models payload storage handle context queue __init__ web",
     "__main__": "cli",
 }

@@ -47,6 +47,7 @@ MAY_USE_CHANCE_OR_TIME = {
     ("handle.py", "asyncio.sleep"): "a coroutine must wait on its own event loop",
     ("ids.py", "time.time_ns"): "the default of a parameter",
     ("ids.py", "random.Random"): "the default of a parameter",
+    ("web/events.py", "asyncio.sleep"): "a coroutine must wait on its own event loop",
     ("storage/write_lock.py", "time.monotonic"): "patience with other processes, which live in real time",
     ("storage/write_lock.py", "time.sleep"): "patience with other processes, which live in real time",
     ("scheduler.py", "random.uniform"): "the default of a parameter",

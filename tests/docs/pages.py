@@ -8,7 +8,8 @@ How a page is written:
 - `<!-- file: worker.py -->` before a block: the block is that file. One that calls `tq.run()` is started as a process
   of its own, and must end cleanly on SIGTERM when the page is through.
 - `<!-- not run: reason -->` before a block: the block is only read.
-- In a ```console block, `$ tq …` is run, and the lines below it are what it prints. Other commands are only read.
+- In a ```console block, `$ tq …` and `$ curl …` are run, and the lines below them are what they print. A command may go
+  on behind a `\\` at the end of a line. `$ tq web … &` goes on until the page is through. Other commands are only read.
 - The server db.example.com is there: a real one stands in for it, with an empty database for each that a page names.
 """
 
@@ -25,6 +26,7 @@ from markdown_it.token import Token
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
 _NOTE = re.compile(r"<!--\s*(?P<kind>file|not run):\s*(?P<text>.+?)\s*-->")
+_RUN = re.compile(r"(\w+=\S+ )*tq |curl ")
 _MARKDOWN = MarkdownIt("commonmark").enable("table")
 
 
@@ -36,11 +38,12 @@ class Block(NamedTuple):
     not_run: str | None = None
 
     def commands(self) -> list[tuple[str, str]]:
-        """The arguments of each `tq` command in a terminal, and what is printed below it."""
+        """Each `tq` and `curl` command in a terminal, and what is printed below it."""
         if self.language != "console" or self.not_run is not None:
             return []
-        typed = [piece.partition("\n") for piece in re.split(r"^\$ ", self.text, flags=re.MULTILINE)[1:]]
-        return [(line.removeprefix("tq "), printed) for line, _, printed in typed if line.startswith("tq ")]
+        text = self.text.replace("\\\n", "")
+        typed = [piece.partition("\n") for piece in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]]
+        return [(line, printed) for line, _, printed in typed if _RUN.match(line)]
 
 
 class Heading(NamedTuple):

@@ -1,4 +1,4 @@
-"""Plays a page: runs its python blocks and its `tq` commands as a reader would, and checks what they say they print,
+"""Plays a page: runs its python blocks and its commands as a reader would, and checks what they say they print,
 give and raise."""
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ import contextlib
 import io
 import os
 import re
-import shlex
 import signal
 import subprocess
 import sys
@@ -21,9 +20,9 @@ from typing import Any
 import pytest
 
 import tq as package
-from tests.cli import commands
 from tests.docs.pages import Block, Page
 from tests.docs.servers import Servers
+from tests.docs.terminal import Terminal
 from tq import TaskQueue
 
 _GIVES = re.compile(r"#\s*->\s*(?P<text>.*)$")
@@ -41,6 +40,7 @@ class Player:
         self._processes: list[subprocess.Popen[str]] = []
         self._queues: list[TaskQueue] = []
         self._servers = Servers()
+        self._terminal = Terminal(folder)
 
     def play(self) -> None:
         with self._stage():
@@ -63,6 +63,7 @@ class Player:
             patch.delenv("TQ_DATABASE_URL", raising=False)
             try:
                 yield
+                self._terminal.end()
                 self._end_processes()
             finally:
                 self._clear()
@@ -87,9 +88,9 @@ class Player:
             assert matches(expected.strip(), said.strip()), f"{self._where(block, 0)} printed:\n{said}"
 
     def _type(self, block: Block, command: str, expected: str) -> None:
-        done = commands.tq(*shlex.split(command), folder=self._folder)
-        expected, said = map(self._servers.as_written, (expected, done.stdout + done.stderr))
-        assert matches(expected.strip(), said.strip()), f"{self._where(block, 0)} `tq {command}` printed:\n{said}"
+        said = self._terminal.as_written(self._terminal.type(command))
+        expected, said = map(self._servers.as_written, (expected, said))
+        assert matches(expected.strip(), said.strip()), f"{self._where(block, 0)} `{command}` printed:\n{said}"
 
     # --- statements ----------------------------------------------------------------------------------------------
 
@@ -140,6 +141,7 @@ class Player:
             if process.poll() is None:
                 process.kill()
                 process.communicate()
+        self._terminal.close()
         for queue in self._queues:
             queue.stop(timeout=_STOP_SECONDS)
         self._servers.close()

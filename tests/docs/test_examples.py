@@ -44,6 +44,8 @@ def test_few_blocks_are_not_run():
         "```python\nraise ValueError\n```\n",
         "<!-- file: worker.py -->\n```python\nfrom tq import tq\ntq.run()\n```\n",
         "```console\n$ tq --version\ntq 99\n```\n",
+        "```console\n$ tq web &\n…\n$ curl 127.0.0.1:8787/api/task-queue/healthz\nno\n```\n",
+        "```console\n$ tq web --host 0.0.0.0 &\n…\n```\n",
         "```python\nfrom tq import tq\ntq.init('postgresql://db.example.com/app')  # -> TaskQueue('tasks.db')\n```\n",
     ],
 )
@@ -60,6 +62,8 @@ def test_a_page_that_is_wrong_is_found(wrong: str, folder: Path):
         "```python\nint('x')  # raises ValueError: invalid literal…\n```\n",
         "<!-- not run: it would never end -->\n```python\nwhile True: pass\n```\n",
         "```console\n$ tq --version\ntq …\n$ ls\nis not run\n```\n",
+        "```console\n$ TQ_WEB_TOKEN=x tq web --port 9000 &\n… http://127.0.0.1:9000/…\n"
+        '$ curl \\\n  http://127.0.0.1:9000/api/task-queue/healthz\n{"status":"ok"}\n```\n',
         "```python\nfrom tq import tq\n"
         "tq.init('postgresql://me@db.example.com/app')  # -> TaskQueue('postgresql://db.example.com/app')\n```\n",
         "<!-- file: things.py -->\n```python\nthing = 1\n```\n\n```python\nimport things\nthings.thing  # -> 1\n```\n",

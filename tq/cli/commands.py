@@ -26,6 +26,7 @@ class Command(NamedTuple):
 
 COMMANDS = (
     Command("demo", "watch a queue at work, and see that a kill -9 loses nothing", "tq.cli.demo:configure"),
+    Command("web", "serve the REST API of a queue: see it and steer it over HTTP", "tq.cli.web:configure"),
     Command("move", "take a queue from a SQLite file to PostgreSQL while it works", "tq.cli.move:configure"),
     Command("db", "see to the database: print the statements that make its tables", "tq.cli.database:configure"),
 )
