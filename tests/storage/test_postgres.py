@@ -10,6 +10,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import count as count_up
 from typing import Any
 
 import psycopg
@@ -33,6 +34,7 @@ from tq.models import Action, Retry, Succeeded, Want
 from tq.storage import postgres
 from tq.storage.address import shown
 from tq.storage.postgres import PostgresDriver, PostgresSession, array_literal
+from tq.storage.postgres_presence import SYSTEM_TIMING
 from tq.storage.postgres_schema import ddl
 from tq.storage.store import Store
 
@@ -228,6 +230,24 @@ def test_a_statement_reads_its_own_index(schema: str, statement: str, index: str
     run_sql(f"ANALYZE {schema}.tasks")
     shown_plan = plan(schema, statement)
     assert index in shown_plan and never not in shown_plan, shown_plan
+
+
+def test_an_operation_gives_way_to_others_more_than_once_however_long_that_took(schema: str):
+    """A deadlock shows after a second, which is all the patience that a worker's exchange has."""
+    moments = count_up(0, 2)
+    timing = SYSTEM_TIMING._replace(monotonic=lambda: float(next(moments)), sleep=lambda seconds: None)
+    driver = PostgresDriver(server_url(), schema=schema, timing=timing)
+    tries: list[int] = []
+
+    def operation(session: PostgresSession) -> str:
+        tries.append(1)
+        if len(tries) < 3:
+            raise psycopg.errors.DeadlockDetected("two were in each other's way")
+        return "done"
+
+    assert driver.write(operation) == "done"
+    assert len(tries) == 3
+    driver.close()
 
 
 _PREPARED = "SELECT name, statement, cardinality(parameter_types) FROM pg_prepared_statements"
