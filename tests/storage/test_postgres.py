@@ -232,6 +232,27 @@ def test_a_statement_reads_its_own_index(schema: str, statement: str, index: str
     assert index in shown_plan and never not in shown_plan, shown_plan
 
 
+def test_behind_a_pooler_nothing_is_left_in_a_session(schema: str):
+    """The next transaction may come over another session: no settings, no prepared statements, nobody listens."""
+    queue = TaskQueue().init(server_url(), schema=schema, pooler=True, poll_interval=0.05)
+    queue("work").set_worker(lambda number: number).set_rate_limit(1000)
+    queue("work").add_many(range(50))
+    for number in range(20):
+        queue("work").add(number)
+    assert queue.join(timeout=60)
+    assert queue.stats()["success"] == 70
+    assert _listeners() == 0
+    assert queue.stop()
+    driver = PostgresDriver(server_url(), schema=schema, pooler=True)
+    store = Store(driver)
+    for number in range(30):
+        add(store, number)
+    with driver._pool.connection() as connection:
+        assert connection.execute("SELECT name FROM pg_prepared_statements").fetchall() == []
+        assert connection.execute("SELECT name FROM pg_settings WHERE source = 'session'").fetchall() == []
+    store.close()
+
+
 def test_an_operation_gives_way_to_others_more_than_once_however_long_that_took(schema: str):
     """A deadlock shows after a second, which is all the patience that a worker's exchange has."""
     moments = count_up(0, 2)
